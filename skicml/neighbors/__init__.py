@@ -1,0 +1,5 @@
+"""Estimators that predict from nearest neighbors."""
+
+from skicml.neighbors._enn import ENNRegressor
+
+__all__ = ["ENNRegressor"]
