@@ -156,7 +156,8 @@ class Region:
         started, old = model.n_rows >= self._n_design > 0, self.center
         spread = np.ptp(model.y) if model.n_rows else 0.0
         model.add(log.unit[rows], y, None if variance is None else variance[rows])
-        self.center, value, again = model.incumbent(old)
+        row, value, again = model.incumbent(old)
+        self.center = model.point(row)
         if started:
             # noise may have flattered the old incumbent: ask the model again
             best = again if self.noisy else self._best
@@ -171,10 +172,12 @@ class Region:
             return np.zeros(len(unit)), np.zeros(len(unit))
         return self._model.predict(unit, pending)
 
-    def draw(self, unit: np.ndarray, n: int) -> np.ndarray:
+    def draw(
+        self, unit: np.ndarray, n: int, rng: np.random.Generator
+    ) -> np.ndarray:
         """Values of n functions, of shape (len(unit), n)."""
         if self._model is None:
-            return np.zeros((len(unit), n))
+            return rng.random((len(unit), n))
         return self._model.draw(unit, n)
 
 
@@ -223,8 +226,8 @@ class Model:
 
     def incumbent(
         self, old: np.ndarray | None = None
-    ) -> tuple[np.ndarray, float, float]:
-        """Find the best point known.
+    ) -> tuple[int, float, float]:
+        """Find the best observation known.
 
         Parameters
         ----------
@@ -233,9 +236,9 @@ class Model:
 
         Returns
         -------
-        point : ndarray of shape (n_dims,)
+        row : int
             That of the largest value; where values are noisy, that of the largest
-            predicted mean among the ``n_neighbors`` points of the largest values.
+            predicted mean among the ``n_neighbors`` rows of the largest values.
         value : float
             Its value, or its predicted mean.
         again : float
@@ -255,8 +258,11 @@ class Model:
             value = y[top]
         best = np.flatnonzero(value == value.max())
         row = best[self._rng.integers(best.size)] if best.size > 1 else best[0]
-        point = to_host(self._enn.X_train_[top[row], :])
-        return np.array(point), float(value[row]), float(again)
+        return int(top[row]), float(value[row]), float(again)
+
+    def point(self, row: int) -> np.ndarray:
+        """Point of one observation, of shape (n_dims,)."""
+        return np.array(to_host(self._enn.X_train_[row, :]))
 
     def predict(
         self, unit: np.ndarray, pending: np.ndarray | None

@@ -17,6 +17,7 @@ from scipy.stats import qmc
 from skicml_accel.optimize import pareto_fronts_2d, raasp
 
 from skicml.base import check_generator, resolve_device, to_host
+from skicml.base._growing import GrowingRows
 from skicml.optimize._region import Model, ObservationLog, Region
 from skicml.optimize._space import Space
 from skicml.optimize._trust_region import TrustRegion
@@ -197,10 +198,11 @@ class TuRBOENN:
         for region in self._regions:
             self._start(region)
         self._log = ObservationLog(self._space.n_dims)
+        self._points = _Points(self._space)
         #: Points that are out, each with its region.
         self._pending: list[tuple[np.ndarray, int]] = []
         self._n_rounds = 0
-        self._reported: tuple[int, np.ndarray, float] | None = None
+        self._reported: tuple[int, int, float] | None = None
 
     def ask(self, n: int | None = None) -> Any:
         """Propose points to evaluate.
@@ -254,7 +256,8 @@ class TuRBOENN:
             If shapes do not match, a point is out of bounds, or y_var is negative or
             given for some calls only.
         """
-        unit = self._space.to_unit(self.as_points(x))
+        points = self.as_points(x)
+        unit = self._space.to_unit(points)
         y = np.atleast_1d(np.asarray(to_host(y), dtype=float)).ravel()
         if y.shape[0] != unit.shape[0]:
             raise ValueError(
@@ -274,6 +277,7 @@ class TuRBOENN:
         homes = self._homes_of(unit)
         lengths = np.array([self._regions[h].trust.length for h in homes])
         self._log.append(unit, y, failed, lengths, y_var)
+        self._points.append(points)
         first = len(self._log) - len(homes)
         for number, region in enumerate(self._regions):
             region.fresh.extend((first + np.flatnonzero(homes == number)).tolist())
@@ -300,7 +304,7 @@ class TuRBOENN:
             nit=self._n_rounds,
             success=True,
             message=f"Best of {self.n_evaluations_} evaluations.",
-            x_iters=self._space.from_unit(self._log.unit),
+            x_iters=self._points.rows[:],
             func_vals=self._log.values(),
         )
 
@@ -355,7 +359,7 @@ class TuRBOENN:
     @property
     def best_x_(self) -> Any:
         """Best point over all restarts, in the units of the bounds."""
-        return self._space.from_unit(self._best()[0][None])[0]
+        return self._points.rows[self._best()[0]]
 
     @property
     def best_y_(self) -> float:
@@ -392,8 +396,8 @@ class TuRBOENN:
             "length": self._log.length.copy(),
         }
 
-    def _best(self) -> tuple[np.ndarray, float]:
-        """Point and value of the best observation in the whole log."""
+    def _best(self) -> tuple[int, float]:
+        """Row and value of the best observation in the whole log."""
         if self._log.failed.all():
             raise ValueError(
                 f"TuRBOENN: none of the {len(self._log)} values told is finite, so "
@@ -439,11 +443,26 @@ class TuRBOENN:
         """Best candidates of all regions, with the region each comes from."""
         if n <= 0:
             return []
+        chosen, rest = self._best_candidates(n, everywhere=False)
+        if len(chosen) < n:
+            # a trust region over few discrete values may hold nothing new
+            self._pending += chosen
+            more, again = self._best_candidates(n - len(chosen), everywhere=True)
+            del self._pending[len(self._pending) - len(chosen) :]
+            chosen, rest = chosen + more, again or rest
+        # nothing new is left in the whole space
+        chosen += [rest[i % len(rest)] for i in range(n - len(chosen))]
+        return chosen
+
+    def _best_candidates(
+        self, n: int, everywhere: bool
+    ) -> tuple[list[tuple[np.ndarray, int]], list[tuple[np.ndarray, int]]]:
+        """Draw candidates; return at most n new ones and those seen before, ranked."""
         units, numbers, means, stds = [], [], [], []
         for number, region in enumerate(self._regions):
-            unit = self._space.snap(self._candidates(region))
+            unit = self._space.snap(self._candidates(region, everywhere))
             if self._acquisition == "thompson":
-                mean, std = region.draw(unit, n), np.zeros(len(unit))
+                mean, std = region.draw(unit, n, self._rng), np.zeros(len(unit))
             else:
                 mean, std = region.predict(unit, self._waiting(number))
             units.append(unit)
@@ -451,28 +470,25 @@ class TuRBOENN:
             means.append(mean)
             stds.append(std)
         order = self._ranking(np.concatenate(means), np.concatenate(stds), n)
-        return self._first_new(np.concatenate(units), np.concatenate(numbers), order, n)
+        return self._split(np.concatenate(units), np.concatenate(numbers), order, n)
 
-    def _candidates(self, region: Region) -> np.ndarray:
-        """Points around the center of a region, or anywhere while it has none."""
+    def _candidates(self, region: Region, everywhere: bool) -> np.ndarray:
+        """Points around the center of a region, or anywhere."""
         candidates = np.full((self._n_candidates, self._space.n_dims), 0.5)
-        if self._free.size == 0:
-            return candidates
+        center = candidates[0] if region.center is None else region.center
         half = region.trust.length / 2
-        center = np.full(self._space.n_dims, 0.5)
-        if region.center is None:
-            half = 0.5
-        else:
-            center = region.center
+        if everywhere or region.center is None:
+            half = 1.0
         free = center[self._free]
-        candidates[:, self._free] = raasp(
-            free,
-            np.clip(free - half, 0, 1),
-            np.clip(free + half, 0, 1),
-            n_candidates=self._n_candidates,
-            n_perturb=self._n_perturb,
-            rng=self._rng,
-        )
+        if free.size:
+            candidates[:, self._free] = raasp(
+                free,
+                np.clip(free - half, 0, 1),
+                np.clip(free + half, 0, 1),
+                n_candidates=self._n_candidates,
+                n_perturb=self._n_perturb,
+                rng=self._rng,
+            )
         return candidates
 
     def _waiting(self, number: int) -> np.ndarray | None:
@@ -495,30 +511,26 @@ class TuRBOENN:
         front = pareto_fronts_2d(mean[shuffled], std[shuffled], q=n)
         return shuffled[np.argsort(front, kind="stable")]
 
-    def _first_new(
+    def _split(
         self, unit: np.ndarray, number: np.ndarray, order: np.ndarray, n: int
-    ) -> list[tuple[np.ndarray, int]]:
-        """First n of the ranking that are neither out nor chosen twice.
+    ) -> tuple[list[tuple[np.ndarray, int]], list[tuple[np.ndarray, int]]]:
+        """First n of the ranking that are new, and those passed over.
 
-        Exact values need no second look, so told points are passed over too; when
-        a finite space has nothing else left, points repeat.
+        New is what is neither out nor chosen twice. Exact values need no second look,
+        so told points are passed over too.
         """
-        seen = {unit.tobytes() for unit, _ in self._pending}
+        seen = {u.tobytes() for u, _ in self._pending}
         if not self._noisy:
             seen |= self._log.keys()
-        chosen, repeated = [], []
+        new, old = [], []
         for place in order:
-            key = unit[place].tobytes()
-            if key in seen:
-                repeated.append(place)
-                continue
+            pair = unit[place], int(number[place])
+            key = pair[0].tobytes()
+            (old if key in seen else new).append(pair)
             seen.add(key)
-            chosen.append(place)
-            if len(chosen) == n:
+            if len(new) == n:
                 break
-        while len(chosen) < n:
-            chosen.append(repeated[len(chosen) % len(repeated)])
-        return [(unit[place], int(number[place])) for place in chosen]
+        return new, old
 
     # -- input -------------------------------------------------------------------
 
@@ -538,6 +550,31 @@ class TuRBOENN:
                 "of each value, in squared units of y."
             )
         return y_var
+
+
+class _Points:
+    """Points as they were told: the unit cube would round them."""
+
+    def __init__(self, space: Space) -> None:
+        empty = space.from_unit(np.empty((0, space.n_dims)))
+        self._named = space.names is not None
+        self._dtype = None if self._named else empty.dtype
+        self._store: Any = [] if self._named else GrowingRows(empty)
+
+    def append(self, points: Any) -> None:
+        """Add points, arrays or dicts as the space has them."""
+        if self._named:
+            self._store.extend(map(dict, points))
+            return
+        rows = np.empty((len(points), *self._store.rows.shape[1:]), self._dtype)
+        for row, point in zip(rows, points, strict=True):
+            row[:] = point
+        self._store.append(rows)
+
+    @property
+    def rows(self) -> Any:
+        """All points: an array of shape (n, n_params), or a list of dict."""
+        return self._store if self._named else self._store.rows
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from skicml_accel._types import Array
 
 #: Below this many multiply-adds a library call is as fast as a compiled kernel, and
 #: importing the compiler would cost more than the search.
-SMALL_WORK = 2_000_000
+SMALL_WORK = 20_000_000
 
 
 @op
