@@ -242,6 +242,7 @@ class Space:
         Parameters
         ----------
         U : array of shape (n, n_dims)
+            Values outside [0, 1] are moved to the nearer end.
 
         Returns
         -------

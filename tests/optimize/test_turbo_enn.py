@@ -225,7 +225,8 @@ def test_archive_remembers_the_best_over_restarts():
         optimizer.tell(x, y)
         assert optimizer.best_y_ == best
     np.testing.assert_array_equal(
-        optimizer.best_x_, optimizer.result().x_iters[np.argmax(optimizer.history_["y"])]
+        optimizer.best_x_,
+        optimizer.result().x_iters[np.argmax(optimizer.history_["y"])],
     )
 
 
@@ -355,7 +356,10 @@ def test_fixed_coordinate_is_kept_with_a_warning():
 
 
 def test_one_dimension_and_a_hundred():
-    assert abs(run(TuRBOENN([(-2.0, 4.0)], noise="none", random_state=0), 40).best_y_) < 1e-2
+    assert (
+        abs(run(TuRBOENN([(-2.0, 4.0)], noise="none", random_state=0), 40).best_y_)
+        < 1e-2
+    )
     wide = TuRBOENN([(-5.0, 5.0)] * 100, noise="none", batch_size=50, random_state=0)
     first = bowl(wide.ask(50)).max()
     assert run(wide, 20).best_y_ > first
@@ -417,10 +421,16 @@ BAD = [
     ("beta must be a finite", lambda: TuRBOENN(BOX, beta=np.nan)),
     ("n must be an integer", lambda: TuRBOENN(BOX).ask(0)),
     ("2 points but 1 values", lambda: TuRBOENN(BOX).tell(np.zeros((2, 4)), [1.0])),
-    ("outside the bounds.*coordinate 0", lambda: TuRBOENN(BOX).tell([99, 0, 0, 0], 1.0)),
+    (
+        "outside the bounds.*coordinate 0",
+        lambda: TuRBOENN(BOX).tell([99, 0, 0, 0], 1.0),
+    ),
     ("device 'cuda:99' was requested", lambda: TuRBOENN(BOX, device="cuda:99")),
     ("above 0", lambda: minimize_turbo_enn(bowl, BOX, maxfev=0)),
-    ("none of the 3 values", lambda: minimize_turbo_enn(lambda x: np.nan, BOX, maxfev=3)),
+    (
+        "none of the 3 values",
+        lambda: minimize_turbo_enn(lambda x: np.nan, BOX, maxfev=3),
+    ),
 ]
 
 
@@ -467,7 +477,9 @@ def test_minimize_stops_at_each_limit():
 
 def test_minimize_evaluates_the_first_points_given():
     x0 = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
-    result = minimize_turbo_enn(sphere, BOX, x0=x0, maxfev=5, noise="none", random_state=0)
+    result = minimize_turbo_enn(
+        sphere, BOX, x0=x0, maxfev=5, noise="none", random_state=0
+    )
     np.testing.assert_allclose(result.x_iters[:2], x0)
     assert result.fun == 0.0
     one = minimize_turbo_enn(sphere, BOX, x0=x0[0], maxfev=2, noise="none")
@@ -475,10 +487,16 @@ def test_minimize_evaluates_the_first_points_given():
 
 
 def test_minimize_passes_args_and_named_points():
-    result = minimize_turbo_enn(sphere, BOX, (3.0,), maxfev=80, noise="none", random_state=0)
+    result = minimize_turbo_enn(
+        sphere, BOX, (3.0,), maxfev=80, noise="none", random_state=0
+    )
     assert np.all(abs(result.x - 3) < 2)
     named = minimize_turbo_enn(
-        lambda p: (p["a"] - 2) ** 2, {"a": (0, 9)}, maxfev=10, noise="none", random_state=0
+        lambda p: (p["a"] - 2) ** 2,
+        {"a": (0, 9)},
+        maxfev=10,
+        noise="none",
+        random_state=0,
     )
     assert named.x == {"a": 2}
 
@@ -520,7 +538,9 @@ def test_interrupted_minimization_returns_what_is_done():
             os.kill(os.getpid(), signal.SIGINT)
         return sphere(x)
 
-    result = minimize_turbo_enn(interrupted, BOX, batch_size=5, maxfev=50, random_state=0)
+    result = minimize_turbo_enn(
+        interrupted, BOX, batch_size=5, maxfev=50, random_state=0
+    )
     assert not result.success
     assert result.nfev in (6, 7)
     assert np.isfinite(result.fun)

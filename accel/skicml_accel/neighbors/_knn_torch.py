@@ -3,7 +3,8 @@
 Rows are selected by the expanded square in the dtype of the query, with spare ones,
 and their distances are measured again as differences, which is what gradients flow
 through. Contract: float32 or float64; 2 m n d flops; temporaries below ``chunk_bytes``.
-In float32 rows whose distances agree to rounding may change places.
+Rows whose distances agree to rounding may change places; so may others if torch is
+set to multiply float32 matrices in a shorter format.
 """
 
 from __future__ import annotations

@@ -61,15 +61,18 @@ def raasp(
 
 
 def _low_discrepancy(m: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Points of the unit cube: Sobol with a random shift, uniform beyond its largest d.
+    """Points of the unit cube: Sobol, randomized, and uniform beyond its largest d.
 
-    The shift flips random bits of each coordinate, which keeps the sequence's balance;
-    unlike a full scramble it costs no more than the points themselves.
+    A random shift flips bits of each coordinate and the columns are dealt out anew,
+    since some pairs of them fill their square badly, which must not hit the same
+    coordinates in every call. Unlike a full scramble this costs no more than the
+    points themselves.
     """
     if d > qmc.Sobol.MAXDIM:
         return rng.random((m, d))
     shift = rng.integers(2**SOBOL_BITS, size=d, dtype=np.uint32)
-    return ((_sobol((m - 1).bit_length(), d)[:m] ^ shift) + 0.5) * 2.0**-SOBOL_BITS
+    points = _sobol((m - 1).bit_length(), d)[:m, rng.permutation(d)]
+    return ((points ^ shift) + 0.5) * 2.0**-SOBOL_BITS
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,0 +1,90 @@
+"""Compile every Triton kernel for a GPU that need not be there.
+
+A process of its own, without Triton's interpreter. Prints a JSON list: for each
+kernel, architecture and set of constants the shared memory, registers and stack.
+"""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from skicml_accel.neighbors import _knn_triton
+
+TYPES = {
+    "query": "*fp32",
+    "data": "*fp32",
+    "norm": "*fp32",
+    "hidden": "*i32",
+    "out": "*i64",
+    "n_padded": "i32",
+    "d_padded": "i32",
+    "tiles_per_split": "i32",
+}
+# addresses and padded sizes, as the launcher finds them
+DIVISIBLE = range(7)
+
+
+def compile_select(architecture, held, hides):
+    launch = _knn_triton.Launch()
+    constants = {
+        "HIDES": hides,
+        "HELD": held,
+        "BLOCK_M": launch.block_m,
+        "BLOCK_N": launch.block_n,
+        "BLOCK_D": launch.block_d,
+    }
+    source = ASTSource(
+        _knn_triton._select_kernel,
+        {**TYPES, **dict.fromkeys(constants, "constexpr")},
+        constexprs=constants,
+        attrs={(place,): [["tt.divisibility", 16]] for place in DIVISIBLE},
+    )
+    target = GPUTarget("cuda", architecture, 32)
+    kernel = triton.compile(
+        source, target=target, options={"num_warps": launch.num_warps}
+    )
+    return {
+        "kernel": "_select_kernel",
+        "architecture": architecture,
+        "held": held,
+        "hides": hides,
+        "shared": kernel.metadata.shared,
+        "entry": ".entry _select_kernel" in kernel.asm["ptx"],
+        **resources(kernel.asm["cubin"]),
+    }
+
+
+def resources(cubin):
+    """Read registers and stack bytes a thread with the tool that Triton brings."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run(
+            [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
+    return {name.lower(): int(value) for name, value in usage.items()}
+
+
+def main():
+    results = [
+        compile_select(*case)
+        for case in itertools.chain(
+            itertools.product((80, 90), (4, 16, 64), (True,)), [(90, 16, False)]
+        )
+    ]
+    sys.stdout.write(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
