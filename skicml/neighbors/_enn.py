@@ -161,6 +161,14 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         "random_state": RANDOM_STATE,
     }
 
+    #: Attributes that follow from the stored rows.
+    _VIEWS: ClassVar[tuple[str, ...]] = (
+        "X_train_",
+        "y_train_",
+        "X_scale_",
+        "_search_rows",
+    )
+
     def __init__(
         self,
         n_neighbors=10,
@@ -422,7 +430,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
                 a if epistemic_scale is None else epistemic_scale,
                 b if aleatoric_variance is None else aleatoric_variance,
             )[0]
-            for rows, (a, b) in zip(held_out, self._scales(), strict=True)
+            # a single row leaves nothing to hold out
+            for rows, (a, b) in zip(held_out, self._scales(), strict=bool(held_out))
         ]
         return self._per_output(values or np.zeros(self._table("y").shape[1]))
 
@@ -499,12 +508,16 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
                 self._stores[name].append(rows)
             else:
                 self._stores[name] = GrowingRows(rows)
+        self._view_stores()
+
+    def _view_stores(self):
+        """Set the attributes that follow from the stored rows."""
         self.X_train_ = self._stores["X"].rows
         self.y_train_ = self._stores["y"].rows
         self.n_samples_fit_ = len(self._stores["y"])
         scale = np.ones(self.n_features_in_)
         if self.scale_X:
-            scale = _column_scale(self.X_train_)
+            scale = _column_scale(self.X_train_, self._weight())
         self.X_scale_ = to_like(scale, self.y_train_)
         self._search_rows = self._scaled(self.X_train_)
 
@@ -528,7 +541,9 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             found = [(a, b)] * scale.shape[0]
         elif n == 1:
             # a single row says nothing about either scale
-            found = [(1.0 if a is None else a, 0.0 if b is None else b)] * scale.shape[0]
+            found = [(1.0 if a is None else a, 0.0 if b is None else b)] * scale.shape[
+                0
+            ]
             self._held_out = []
         else:
             self._held_out = self._hold_out(rng, scale)
@@ -538,9 +553,9 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
                 self._fit_one_output(rows, rng, pair)
                 for rows, pair in zip(self._held_out, previous, strict=True)
             ]
-        found = np.array(found, dtype=float)
-        self.epistemic_scale_ = self._per_output(found[:, 0])
-        self.aleatoric_variance_ = self._per_output(found[:, 1])
+        epistemic, aleatoric = zip(*found, strict=True)
+        self.epistemic_scale_ = self._per_output(epistemic)
+        self.aleatoric_variance_ = self._per_output(aleatoric)
 
     @property
     def loo_log_likelihood_(self):
@@ -594,7 +609,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         """
         data = self._search_rows
         n = data.shape[0]
-        weight = self._stores["weight"].rows if "weight" in self._stores else None
+        weight = self._weight()
         count = min(self.n_neighbors + (own is not None), n)
         while True:
             d2, index = self._knn(query, data, k=count)
@@ -603,9 +618,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             xp = namespace_of(d2)
             mass = xp.ones_like(d2) if weight is None else _take(weight, index)
             if own is not None:
-                mass = xp.where(
-                    index == own[:, None], xp.clip(mass - 1, min=0), mass
-                )
+                mass = xp.where(index == own[:, None], xp.clip(mass - 1, min=0), mass)
             if count == n or bool(xp.all(xp.sum(mass, axis=1) >= self.n_neighbors)):
                 return d2, index, truncate_mass(mass, self.n_neighbors)
             # rows lighter than one: look farther until the mass suffices
@@ -640,7 +653,9 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         if self.device is None:
             return knn(query, data, **kwargs)
         device = resolve_device(self.device)
-        distance, index = knn(to_device(query, device), to_device(data, device), **kwargs)
+        distance, index = knn(
+            to_device(query, device), to_device(data, device), **kwargs
+        )
         return to_like(distance, query), to_like(index, query, cast=False)
 
     def _scaled(self, X):
@@ -652,7 +667,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         return X / self.X_scale_
 
     def _table(self, name):
-        """A store of targets as a matrix, None if there is none."""
+        """Give a store of targets as a matrix, None if there is none."""
         if name not in self._stores:
             return None
         rows = self._stores[name].rows
@@ -661,7 +676,9 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
     def _posterior(self):
         """Keywords of the posterior kernel, in the home of the targets."""
         keywords = {
-            name: to_like(np.atleast_1d(to_host(getattr(self, name + "_"))), self.y_train_)
+            name: to_like(
+                np.atleast_1d(to_host(getattr(self, name + "_"))), self.y_train_
+            )
             for name in ("epistemic_scale", "aleatoric_variance", "y_scale")
         }
         return keywords | {"y_var": self._table("y_var")}
@@ -677,10 +694,13 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             return to_like(values, self.y_train_)
         return float(values[0])
 
+    def _weight(self):
+        """Weights of the rows in their home, None where all count once."""
+        return self._stores["weight"].rows if "weight" in self._stores else None
+
     def _host_weight(self):
-        if "weight" not in self._stores:
-            return None
-        return to_host(self._stores["weight"].rows).astype(float)
+        weight = self._weight()
+        return None if weight is None else to_host(weight).astype(float)
 
     def _scales(self):
         """Pairs of scales of the previous fit, None before the first."""
@@ -688,6 +708,17 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             return None
         scales = (self.epistemic_scale_, self.aleatoric_variance_)
         return list(zip(*(np.atleast_1d(to_host(s)) for s in scales), strict=True))
+
+    def __getstate__(self):
+        """State for pickling; the rows stand in it once."""
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in self._VIEWS}
+
+    def __setstate__(self, state):
+        """Restore a pickled state."""
+        super().__setstate__(state)
+        if hasattr(self, "_stores"):
+            self._view_stores()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -768,13 +799,18 @@ def _check_y_var(y_var, y):
     )
 
 
-def _column_scale(X):
-    """Standard deviation of each column on the host, 1 where it vanishes."""
+def _column_scale(X, weight):
+    """Weighted standard deviation of each column on the host, 1 where it vanishes."""
     if array_kind(X) == "scipy.sparse":
-        _, variance = mean_variance_axis(X, axis=0)
-        scale = np.sqrt(variance)
+        _, variance = mean_variance_axis(X, axis=0, weights=weight)
+    elif weight is None:
+        variance = to_host(namespace_of(X).var(X, axis=0))
     else:
-        scale = to_host(namespace_of(X).std(X, axis=0)).astype(float)
+        xp = namespace_of(X)
+        share = weight[:, None] / xp.sum(weight)
+        mean = xp.sum(X * share, axis=0)
+        variance = to_host(xp.sum((X - mean) ** 2 * share, axis=0))
+    scale = np.sqrt(variance.astype(float))
     return np.where(scale > 0, scale, 1.0)
 
 

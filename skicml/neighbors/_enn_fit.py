@@ -36,7 +36,9 @@ class HeldOut(NamedTuple):
     weight: np.ndarray | None = None
     y_var_neighbors: np.ndarray | None = None
 
-    def log_likelihood(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def log_likelihood(
+        self, a: float | np.ndarray, b: float | np.ndarray
+    ) -> np.ndarray:
         """Leave-one-out log likelihood of pairs of variances, arrays of shape (c,)."""
         return enn_loo_log_likelihood(
             self.squared_distance,

@@ -234,7 +234,7 @@ def _stops(
 
 
 def _summary(optimizer: TuRBOENN, rounds: int) -> OptimizeResult:
-    """Result of the optimizer with the sign of a minimization."""
+    """Give the result of the optimizer the sign of a minimization."""
     result = optimizer.result()
     result.update(fun=-result.fun, func_vals=-result.func_vals, nit=rounds)
     return result

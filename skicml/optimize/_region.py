@@ -90,9 +90,7 @@ class ObservationLog:
         self._n_keys = len(self)
         return self._keys
 
-    def teach(
-        self, model: ENNRegressor, rows: np.ndarray, device: str | None
-    ) -> None:
+    def teach(self, model: ENNRegressor, rows: np.ndarray, device: str | None) -> None:
         """Add some rows to a model and fit its scales again."""
         y_var = self.y_var
         n_known = getattr(model, "n_samples_fit_", 0)
@@ -172,9 +170,7 @@ class Region:
             return np.zeros(len(unit)), np.zeros(len(unit))
         return self._model.predict(unit, pending)
 
-    def draw(
-        self, unit: np.ndarray, n: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def draw(self, unit: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Values of n functions, of shape (len(unit), n)."""
         if self._model is None:
             return rng.random((len(unit), n))
@@ -216,17 +212,13 @@ class Model:
         """Values known, of shape (n_rows,)."""
         return to_host(self._enn.y_train_)
 
-    def add(
-        self, unit: np.ndarray, y: np.ndarray, y_var: np.ndarray | None
-    ) -> None:
+    def add(self, unit: np.ndarray, y: np.ndarray, y_var: np.ndarray | None) -> None:
         """Add observations and fit the scales again."""
         self.n_rows += len(y)
         self._enn.n_neighbors = min(self._n_neighbors, self.n_rows)
         self._enn.partial_fit(to_device(unit, self._device), y, y_var=y_var)
 
-    def incumbent(
-        self, old: np.ndarray | None = None
-    ) -> tuple[int, float, float]:
+    def incumbent(self, old: np.ndarray | None = None) -> tuple[int, float, float]:
         """Find the best observation known.
 
         Parameters

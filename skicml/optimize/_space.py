@@ -442,7 +442,10 @@ class _Levels:
 
     def _unit(self, index: np.ndarray) -> np.ndarray:
         if self.width > 1:
-            return np.eye(self.width)[index]
+            # the centroid of the cell in which this coordinate is the largest; a corner
+            # of the cube would be out of reach of the others in a trust region
+            rest = 0.5 * self.width / (self.width + 1.0)
+            return rest + rest * np.eye(self.width)[index]
         return (index[:, None] + 0.5) / len(self.levels)
 
     def _find(self, value: Any) -> int:

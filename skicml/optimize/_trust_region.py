@@ -53,7 +53,7 @@ class TrustRegion:
             self.failures = 0
 
     def failure_tolerance(self, batch_size: int) -> int:
-        """Rounds without improvement after which the region halves."""
+        """Return the rounds without improvement after which the region halves."""
         return math.ceil(max(4 / batch_size, self.n_dims / batch_size))
 
     @property

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skicml_accel import use_implementation
 from skicml_accel.neighbors import (
     enn_loo_log_likelihood,
     enn_loo_profile,
@@ -18,7 +17,6 @@ from skicml_accel.neighbors import (
 from skicml_accel.neighbors._enn import EPS
 
 OPTIONS = [(), ("y_var",), ("mass",), ("y_var", "mass")]
-PROFILES = ["reference", "numba"]
 
 
 def posterior_input(seed=0, m=6, k=4, n=15, t=2, options=()):
@@ -222,25 +220,12 @@ def test_likelihood_matches_its_formula(options, seed, k):
         )
 
 
-@pytest.fixture(scope="module", params=PROFILES)
-def profile(request):
-    """Compute the profile by one implementation."""
-    if request.param == "numba":
-        pytest.importorskip("numba")
-
-    def profile(*args, **kwargs):
-        with use_implementation(request.param):
-            return enn_loo_profile(*args, **kwargs)
-
-    return profile
-
-
 @pytest.mark.parametrize("options", LOO_OPTIONS)
 @given(seed=st.integers(0, 10_000))
-def test_profile_is_the_likelihood_at_its_best_scale(profile, options, seed):
+def test_profile_is_the_likelihood_at_its_best_scale(options, seed):
     arrays, keywords = loo_input(seed, options=options)
     ratio = np.geomspace(1e-3, 1e3, 9)
-    scale, likelihood = profile(*arrays, ratio=ratio, **keywords)
+    scale, likelihood = enn_loo_profile(*arrays, ratio=ratio, **keywords)
     expected = enn_loo_log_likelihood(
         *arrays, epistemic_scale=scale, aleatoric_variance=scale * ratio, **keywords
     )
@@ -253,10 +238,10 @@ def test_profile_is_the_likelihood_at_its_best_scale(profile, options, seed):
 
 @pytest.mark.parametrize("options", LOO_OPTIONS)
 @given(seed=st.integers(0, 10_000))
-def test_profile_is_stationary(profile, options, seed):
+def test_profile_is_stationary(options, seed):
     arrays, keywords = loo_input(seed, options=options)
     ratio = np.geomspace(1e-1, 1e2, 7)
-    scale, _ = profile(*arrays, ratio=ratio, **keywords)
+    scale, _ = enn_loo_profile(*arrays, ratio=ratio, **keywords)
     step = 1e-4
 
     def likelihood(factor):
@@ -274,10 +259,10 @@ def test_profile_is_stationary(profile, options, seed):
         assert np.all(likelihood(factor) <= likelihood(1.0))
 
 
-def test_profile_slope_vanishes_in_closed_form(profile):
+def test_profile_slope_vanishes_in_closed_form():
     (squared, near, y), _ = loo_input()
     ratio = np.array([0.3])
-    scale, _ = profile(squared, near, y, ratio=ratio)
+    scale, _ = enn_loo_profile(squared, near, y, ratio=ratio)
     precision = 1 / (squared + 0.3)
     spread = 1 / precision.sum(axis=1) + 0.3
     mean = (precision * near).sum(axis=1) / precision.sum(axis=1)
@@ -286,20 +271,7 @@ def test_profile_slope_vanishes_in_closed_form(profile):
     assert abs(slope) < 1e-12 * y.size
 
 
-@pytest.mark.parametrize("options", LOO_OPTIONS)
-def test_implementations_of_the_profile_agree(options):
-    pytest.importorskip("numba")
-    arrays, keywords = loo_input(3, p=100, k=10, options=options)
-    ratio = np.geomspace(1e-9, 1e9, 61)
-    with use_implementation("reference"):
-        expected = enn_loo_profile(*arrays, ratio=ratio, **keywords)
-    with use_implementation("numba"):
-        actual = enn_loo_profile(*arrays, ratio=ratio, **keywords)
-    for ours, theirs in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-11)
-
-
-def test_profile_mass_and_weight_are_repetition(profile):
+def test_profile_mass_and_weight_are_repetition():
     (squared, near, y), keywords = loo_input(options=("mass", "weight"))
     mass, weight = keywords["mass"], keywords["weight"]
     mass[:] = mass[0]
@@ -308,18 +280,18 @@ def test_profile_mass_and_weight_are_repetition(profile):
     repeated = [
         np.repeat(np.repeat(x, columns, axis=1), rows, axis=0) for x in (squared, near)
     ]
-    expected = profile(*repeated, np.repeat(y, rows), ratio=ratio)
-    actual = profile(squared, near, y, ratio=ratio, **keywords)
+    expected = enn_loo_profile(*repeated, np.repeat(y, rows), ratio=ratio)
+    actual = enn_loo_profile(squared, near, y, ratio=ratio, **keywords)
     for ours, theirs in zip(actual, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("broken", [np.inf, np.nan])
-def test_failed_likelihood_never_wins(profile, broken):
+def test_failed_likelihood_never_wins(broken):
     (squared, near, y), _ = loo_input()
     y = np.r_[broken, y[1:]]
-    scale, likelihood = profile(squared, near, y, ratio=np.array([0.1, 1.0]))
+    scale, likelihood = enn_loo_profile(squared, near, y, ratio=np.array([0.1, 1.0]))
     assert np.all(scale >= EPS)
     np.testing.assert_array_equal(likelihood, -np.inf)
     pair = {"epistemic_scale": np.ones(2), "aleatoric_variance": np.ones(2)}
@@ -328,22 +300,22 @@ def test_failed_likelihood_never_wins(profile, broken):
 
 
 @pytest.mark.filterwarnings("error")
-def test_profile_of_constant_observations_has_a_floor(profile):
+def test_profile_of_constant_observations_has_a_floor():
     (squared, near, y), _ = loo_input()
     near[:], y[:] = 2.0, 2.0
-    scale, likelihood = profile(squared, near, y, ratio=np.array([0.1, 1.0]))
+    scale, likelihood = enn_loo_profile(squared, near, y, ratio=np.array([0.1, 1.0]))
     np.testing.assert_array_equal(scale, EPS)
     assert np.all(np.isfinite(likelihood))
 
 
 @pytest.mark.filterwarnings("error")
-def test_profile_of_duplicates_prefers_noise(profile):
+def test_profile_of_duplicates_prefers_noise():
     # at distance zero all spread is noise: a c is the mean squared error for every
     # ratio, so no ratio may win by a vanishing variance
     rng = np.random.default_rng(0)
     near, y = rng.normal(size=(30, 4)), rng.normal(size=30)
     ratio = np.array([1e-12, 1e-3, 1.0])
-    scale, likelihood = profile(np.zeros((30, 4)), near, y, ratio=ratio)
+    scale, likelihood = enn_loo_profile(np.zeros((30, 4)), near, y, ratio=ratio)
     error = np.mean((y - near.mean(axis=1)) ** 2)
     expected = -15 * (np.log(2 * np.pi * error) + 1)
     np.testing.assert_allclose(likelihood[1:], expected, rtol=1e-12)

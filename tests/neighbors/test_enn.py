@@ -190,7 +190,9 @@ def test_integer_weights_equal_repeated_rows(seed):
     X, y, query = random_set(seed, n=30)
     weight = np.random.default_rng(seed).integers(1, 4, len(y))
     weighted = ENNRegressor(5, random_state=0).fit(X, y, sample_weight=weight)
-    repeated = ENNRegressor(5, random_state=0).fit(X.repeat(weight, 0), y.repeat(weight))
+    repeated = ENNRegressor(5, random_state=0).fit(
+        X.repeat(weight, 0), y.repeat(weight)
+    )
     np.testing.assert_allclose(
         weighted.predict(query, return_std=True),
         repeated.predict(query, return_std=True),
@@ -293,7 +295,9 @@ def test_one_scale_given_leaves_the_other_to_fit():
         given = {name: getattr(free, name + "_")}
         model = ENNRegressor(random_state=0, **given).fit(X, y)
         assert getattr(model, name + "_") == given[name]
-        assert model.loo_log_likelihood_ == pytest.approx(free.loo_log_likelihood_, abs=0.05)
+        assert model.loo_log_likelihood_ == pytest.approx(
+            free.loo_log_likelihood_, abs=0.05
+        )
 
 
 def test_outputs_share_neighbors_and_keep_scales_of_their_own():
@@ -312,7 +316,9 @@ def test_std_grows_linearly_far_from_the_data():
     X, y, _ = random_set(6)
     model = ENNRegressor(10, **FIXED).fit(X, y)
     direction = np.array([[1.0, 0.0, 0.0]])
-    _, std, _ = model.predict(np.vstack([1e4 * direction, 2e4 * direction]), return_parts=True)
+    _, std, _ = model.predict(
+        np.vstack([1e4 * direction, 2e4 * direction]), return_parts=True
+    )
     expected = y.std() * np.sqrt(FIXED["epistemic_scale"] / 10) * 1e4
     np.testing.assert_allclose(std, [expected, 2 * expected], rtol=1e-3)
 
@@ -345,8 +351,10 @@ def test_kneighbors_agrees_with_scikit_learn():
 
 def test_kneighbors_of_repeated_rows_drops_the_row_itself():
     X = np.zeros((6, 2))
-    index = ENNRegressor(3, **FIXED).fit(X, np.arange(6.0)).kneighbors(
-        return_distance=False
+    index = (
+        ENNRegressor(3, **FIXED)
+        .fit(X, np.arange(6.0))
+        .kneighbors(return_distance=False)
     )
     assert all(row not in near for row, near in enumerate(index.tolist()))
 
@@ -425,7 +433,9 @@ def test_pickle_clone_and_repeated_fit_agree():
     X, y, query = random_set(15)
     model = ENNRegressor(random_state=0).fit(X, y)
     expected = model.predict(query)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(query), expected)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict(query), expected
+    )
     np.testing.assert_array_equal(clone(model).fit(X, y).predict(query), expected)
     np.testing.assert_array_equal(model.fit(X, y).predict(query), expected)
 
@@ -552,7 +562,9 @@ def test_equal_rows_everywhere_give_the_mean():
 @pytest.mark.parametrize("dtype", [np.int64, np.bool_, np.float16])
 def test_other_number_types_are_converted(dtype):
     X, y, query = random_set(21)
-    prediction = ENNRegressor(random_state=0).fit((X > 0).astype(dtype), y).predict(query)
+    prediction = (
+        ENNRegressor(random_state=0).fit((X > 0).astype(dtype), y).predict(query)
+    )
     assert np.isfinite(prediction).all()
 
 
@@ -566,14 +578,17 @@ def bad_calls():
     yield "SimpleImputer", lambda: ok.fit(hole, y)
     yield "contains infinity", lambda: ok.fit(np.where(X > 1, np.inf, X), y)
     yield "Input y contains NaN", lambda: ok.fit(X, np.where(y > 0, np.nan, y))
-    yield "y_var must be non-negative with the shape of y", lambda: ok.fit(
-        X, y, y_var=-np.ones(len(y))
+    yield (
+        "y_var must be non-negative with the shape of y",
+        lambda: ok.fit(X, y, y_var=-np.ones(len(y))),
     )
-    yield "y_var must be non-negative with the shape of y", lambda: ok.fit(
-        X, y, y_var=np.ones((len(y), 1))
+    yield (
+        "y_var must be non-negative with the shape of y",
+        lambda: ok.fit(X, y, y_var=np.ones((len(y), 1))),
     )
-    yield "y_var must be non-negative with the shape of y", lambda: ok.fit(
-        X, y, y_var=np.full(len(y), np.nan)
+    yield (
+        "y_var must be non-negative with the shape of y",
+        lambda: ok.fit(X, y, y_var=np.full(len(y), np.nan)),
     )
     yield "inconsistent numbers of samples", lambda: ok.fit(X, y[:-1])
     yield "Expected 2D array", lambda: ok.fit(X[:, 0], y)
@@ -584,8 +599,9 @@ def bad_calls():
     yield "overflow float32. Scale X", lambda: ok.fit((1e30 * X).astype("f4"), y)
     yield "between 1 and 11", lambda: ok.fit(X, y).kneighbors(n_neighbors=12)
     yield "requires y to be passed", lambda: ok.fit(X, None)
-    yield "in every call or in none", lambda: ok.fit(X, y).partial_fit(
-        X, y, y_var=np.ones(len(y))
+    yield (
+        "in every call or in none",
+        lambda: ok.fit(X, y).partial_fit(X, y, y_var=np.ones(len(y))),
     )
     yield "as many outputs", lambda: ok.fit(X, y).partial_fit(X, np.stack([y, y], 1))
     yield "OneHotEncoder", lambda: ok.fit(np.array([["a", "b"]] * 12), y)
@@ -604,8 +620,11 @@ def test_predict_before_fit():
 
 def test_more_neighbors_than_rows_warns_once_and_uses_all():
     X, y, query = random_set(23, n=5)
+    model = ENNRegressor(random_state=0)
     with pytest.warns(UserWarning, match="n_neighbors=10 is more than the 5") as caught:
-        model = ENNRegressor(random_state=0).fit(X, y)
-        model.predict(query)
+        model.fit(X, y)
     assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(query)
     assert model.kneighbors(query)[0].shape == (17, 5)

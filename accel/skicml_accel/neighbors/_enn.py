@@ -5,7 +5,6 @@ Source: Bafna, Jadhav and Sweet, "Taking the GP Out of the Loop", arXiv 2506.128
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -178,41 +177,29 @@ def enn_loo_profile(
 
     Notes
     -----
-    About 8 r p k flops in float64, temporaries of 2 r p k numbers. Plain NumPy: its
+    About 8 r p k flops in float64, temporaries of a few r p numbers. Plain NumPy: its
     input is at most a few thousand numbers, whatever the device of the data.
     """
+    total = np.zeros((ratio.size, y.size))
+    weighted = np.zeros_like(total)
+    with np.errstate(all="ignore"):
+        # neighbor by neighbor, so that temporaries fit the cache
+        for i in range(squared_distance.shape[1]):
+            counts = 1.0 if mass is None else mass[:, i]
+            precision = counts / (squared_distance[:, i] + ratio[:, None])
+            total += precision
+            weighted += precision * y_neighbors[:, i]
     if weight is None:
         weight = np.ones_like(y)
     with np.errstate(all="ignore"):
-        precision = 1 / (squared_distance + ratio[:, None, None])
-        if mass is not None:
-            precision *= mass
-        total = precision.sum(axis=2)
-        mean = np.einsum("rpk,pk->rp", precision, y_neighbors) / total
         spread = 1 / total + ratio[:, None]
-        squared_error = (y - mean) ** 2
+        squared_error = (y - weighted / total) ** 2
         # fmax, because a NaN here is a failure that the likelihood reports
         scale = np.fmax((squared_error / spread) @ weight / weight.sum(), EPS)
         variance = scale[:, None] * spread
         terms = np.log(2 * np.pi * variance) + squared_error / variance
         log_likelihood = -0.5 * terms @ weight
     return scale, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
-
-
-def _compiler_loaded(*_: Any, **__: Any) -> str | None:
-    # a few milliseconds are at stake, less than it takes to import the compiler
-    loaded = "skicml_accel.neighbors._knn_numba" in sys.modules
-    return None if loaded else "the compiled search is not loaded"
-
-
-enn_loo_profile.implementation(
-    "numba",
-    "skicml_accel.neighbors._enn_numba:enn_loo_profile",
-    kinds={"numpy"},
-    dtypes={"float64"},
-    requires=("numba",),
-    pays=_compiler_loaded,
-)
 
 
 def enn_loo_log_likelihood(
