@@ -161,6 +161,8 @@ def check_X_y(
             "the target y is None."
         )
     X = check_X(estimator, X, reset=reset, accept_sparse=accept_sparse, method=method)
+    if not reset and y_numeric and _is_plain_target(X, y):
+        return X, y
     _refuse_device_sparse(y, "y", f"{type(estimator).__name__}.{method}")
     if is_device_array(y):
         y = _check_device_target(estimator, y, multi_output)
@@ -290,6 +292,17 @@ def _is_plain(estimator: Any, X: Any, min_samples: int) -> bool:
         and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and not hasattr(estimator, "feature_names_in_")
         and bool(np.isfinite(X).all())
+    )
+
+
+def _is_plain_target(X: Array, y: Any) -> bool:
+    """Whether targets fit plain rows as they are."""
+    return (
+        type(X) is type(y) is np.ndarray
+        and y.dtype == X.dtype
+        and y.ndim == 1
+        and y.shape[0] == X.shape[0]
+        and bool(np.isfinite(y).all())
     )
 
 

@@ -19,7 +19,7 @@ from skicml_accel.neighbors import enn_loo_log_likelihood, enn_loo_profile
 RATIO_DECADES = np.linspace(-4, 4, 60)
 N_BRACKETS = 3
 #: Each zoom cuts a bracket in so many steps and keeps two of them.
-N_STEPS, N_ZOOMS = 10, 4
+N_STEPS, N_ZOOMS = 6, 5
 
 
 class HeldOut(NamedTuple):

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skicml_accel import use_implementation
 from skicml_accel.neighbors import (
     enn_loo_log_likelihood,
     enn_loo_profile,
@@ -269,6 +270,19 @@ def test_profile_slope_vanishes_in_closed_form():
     # d LL / d log a = 1/2 sum_p ((y_p - mean_p)^2 / (a c_p) - 1)
     slope = 0.5 * np.sum((y - mean) ** 2 / (scale * spread) - 1)
     assert abs(slope) < 1e-12 * y.size
+
+
+@pytest.mark.parametrize("options", LOO_OPTIONS)
+def test_implementations_of_the_profile_give_the_same_bits(options):
+    pytest.importorskip("numba")
+    arrays, keywords = loo_input(3, p=100, k=10, options=options)
+    ratio = np.geomspace(1e-9, 1e9, 61)
+    with use_implementation("reference"):
+        expected = enn_loo_profile(*arrays, ratio=ratio, **keywords)
+    with use_implementation("numba"):
+        actual = enn_loo_profile(*arrays, ratio=ratio, **keywords)
+    for ours, theirs in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_profile_mass_and_weight_are_repetition():
