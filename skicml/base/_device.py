@@ -11,7 +11,6 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from skicml.base._growing import GrowingRows
 from skicml.base._sklearn_compat import convert_to_numpy
 from skicml_accel._namespaces import array_kind, device_kind, dtype_name, namespace_of
 from skicml_accel._types import Array
@@ -236,8 +235,8 @@ def _moved(value: Any, like: Array, *, arrays: bool) -> Any:
         return type(value)(_moved(item, like, arrays=arrays) for item in value)
     if type(value) is dict:
         return {k: _moved(item, like, arrays=arrays) for k, item in value.items()}
-    if isinstance(value, GrowingRows):
-        return GrowingRows(_transfer(value.rows, like))
+    if hasattr(value, "map_arrays"):
+        return value.map_arrays(lambda rows: _transfer(rows, like))
     # arrays of objects or text exist in NumPy only
     numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
     if arrays and (numeric or is_device_array(value) or issparse(value)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from skicml_accel._namespaces import array_kind, namespace_of
@@ -63,6 +64,10 @@ class GrowingRows:
         may be appended to while both are in use.
         """
         return copy.copy(self)
+
+    def map_arrays(self, change: Callable[[Array], Array]) -> GrowingRows:
+        """Copy with the rows changed, as by a move to a device."""
+        return GrowingRows(change(self.rows))
 
     @property
     def rows(self) -> Array:

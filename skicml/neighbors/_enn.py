@@ -11,7 +11,6 @@ import numpy as np
 import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from skicml.base import (
@@ -28,7 +27,6 @@ from skicml.base import (
     to_like,
     validated_fit,
 )
-from skicml.base._growing import GrowingRows
 from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.neighbors._enn_fit import (
     HeldOut,
@@ -37,6 +35,14 @@ from skicml.neighbors._enn_fit import (
     fit_profile,
     fit_random,
     truncate_mass,
+)
+from skicml.neighbors._training_rows import (
+    TrainingRows,
+    check_magnitude,
+    check_y_var,
+    column_scale,
+    take_rows,
+    target_spread,
 )
 from skicml_accel._chunks import row_chunks
 from skicml_accel._namespaces import array_kind, namespace_of
@@ -220,8 +226,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             If an array has a wrong shape, is not finite, or y_var is negative.
         """
         previous = self._scales() if self.warm_start else None
-        self._stores = {}
-        self._append(*self._check_rows(X, y, sample_weight, y_var))
+        self._rows = TrainingRows(*self._check_rows(X, y, sample_weight, y_var))
+        self._view_rows()
         self._fit_scales(previous)
         return self
 
@@ -254,7 +260,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             return self.fit(X, y, sample_weight=sample_weight, y_var=y_var)
         check_same_home(self, X, "X_train_", "partial_fit")
         previous = self._scales() if self.warm_start else None
-        self._append(*self._check_rows(X, y, sample_weight, y_var, reset=False))
+        self._rows.append(*self._check_rows(X, y, sample_weight, y_var, reset=False))
+        self._view_rows()
         self._fit_scales(previous)
         return self
 
@@ -299,7 +306,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         """
         X = self._check_query(X, "predict")
         pieces = [
-            enn_posterior(d2, index, self._table("y"), mass=mass, **self._posterior())
+            enn_posterior(d2, index, self._rows.y_table, mass=mass, **self._posterior())
             for d2, index, mass in self._batches(X, batch_size)
         ]
         xp = namespace_of(self.y_train_)
@@ -337,14 +344,14 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         xp = namespace_of(self.y_train_)
         streams = check_generator(random_state).spawn(n_samples)
         normals = [
-            to_like(g.standard_normal(self._table("y").shape), self.y_train_)
+            to_like(g.standard_normal(self._rows.y_table.shape), self.y_train_)
             for g in streams
         ]
         pieces = []
         for d2, index, mass in self._batches(X, None):
             scales = self._posterior()
             mean, epistemic, _ = enn_posterior(
-                d2, index, self._table("y"), mass=mass, **scales
+                d2, index, self._rows.y_table, mass=mass, **scales
             )
             precision = enn_precision(d2, index, mass=mass, **scales)
             length = xp.sqrt(xp.sum(precision**2, axis=1))
@@ -433,7 +440,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             # a single row leaves nothing to hold out
             for rows, (a, b) in zip(held_out, self._scales(), strict=bool(held_out))
         ]
-        return self._per_output(values or np.zeros(self._table("y").shape[1]))
+        return self._per_output(values or np.zeros(self._rows.y_table.shape[1]))
 
     def score(self, X, y, sample_weight=None):
         """Coefficient of determination of the predicted mean.
@@ -468,7 +475,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             reset=reset,
             method="fit" if reset else "partial_fit",
         )
-        _check_magnitude(X)
+        check_magnitude(X)
         if not reset and y.shape[1:] != self.y_train_.shape[1:]:
             raise ValueError(
                 "ENNRegressor.partial_fit: y has shape "
@@ -478,62 +485,31 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         weight = None if sample_weight is None else check_weights(sample_weight, X)
         if y_var is not None:
             y_var = to_like(y_var, y)
-            _check_y_var(y_var, y)
+            check_y_var(y_var, y)
         if weight is not None and bool((weight == 0).any()):
             kept = weight > 0
             X, y, weight = X[kept], y[kept], weight[kept]
             y_var = None if y_var is None else y_var[kept]
         return X, y, weight, y_var
 
-    def _append(self, X, y, weight, y_var):
-        """Add valid rows to the stores and refresh the attributes that view them."""
-        first = not self._stores
-        if not first and (y_var is None) != ("y_var" not in self._stores):
-            raise ValueError(
-                "ENNRegressor.partial_fit: y_var must be given in every call or in "
-                "none. Give zeros for targets that are exact."
-            )
-        xp = namespace_of(y)
-        if weight is None and "weight" in self._stores:
-            weight = xp.ones_like(y[:, 0] if y.ndim == 2 else y)
-        elif weight is not None and not first and "weight" not in self._stores:
-            self._stores["weight"] = GrowingRows(
-                xp.ones(len(self._stores["X"]), dtype=y.dtype, device=y.device)
-            )
-        new = {"X": X, "y": y, "weight": weight, "y_var": y_var}
-        for name, rows in new.items():
-            if rows is None:
-                continue
-            if name in self._stores:
-                self._stores[name].append(rows)
-            else:
-                self._stores[name] = GrowingRows(rows)
-        self._view_stores()
-
-    def _view_stores(self):
+    def _view_rows(self):
         """Set the attributes that follow from the stored rows."""
-        self.X_train_ = self._stores["X"].rows
-        self.y_train_ = self._stores["y"].rows
-        self.n_samples_fit_ = len(self._stores["y"])
+        rows = self._rows
+        self.X_train_, self.y_train_ = rows.X, rows.y
+        self.n_samples_fit_ = len(rows)
         scale = np.ones(self.n_features_in_)
         if self.scale_X:
-            scale = _column_scale(self.X_train_, self._weight())
-        self.X_scale_ = to_like(scale, self.y_train_)
-        self._search_rows = self._scaled(self.X_train_)
+            scale = column_scale(rows.X, rows.weight)
+        self.X_scale_ = to_like(scale, rows.y)
+        self._search_rows = self._scaled(rows.X)
 
     def _fit_scales(self, previous):
         """Set the two scales from held-out rows."""
         n = self.n_samples_fit_
-        if self.n_neighbors > n:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is more than the {n} training rows; "
-                f"{n} are used. Lower n_neighbors or give more rows.",
-                UserWarning,
-                stacklevel=4,
-            )
+        self._warn_of_few_rows(n)
         rng = check_generator(self.random_state)
-        y = self._table("y")
-        scale = np.atleast_1d(_spread(to_host(y), self._host_weight()))
+        y = self._rows.y_table
+        scale = np.atleast_1d(target_spread(to_host(y), self._rows.host_weight))
         self.y_scale_ = self._per_output(scale)
         a, b = self.epistemic_scale, self.aleatoric_variance
         self._held_out = None
@@ -541,9 +517,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             found = [(a, b)] * scale.shape[0]
         elif n == 1:
             # a single row says nothing about either scale
-            found = [(1.0 if a is None else a, 0.0 if b is None else b)] * scale.shape[
-                0
-            ]
+            alone = 1.0 if a is None else a, 0.0 if b is None else b
+            found = [alone] * scale.shape[0]
             self._held_out = []
         else:
             self._held_out = self._hold_out(rng, scale)
@@ -556,6 +531,31 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         epistemic, aleatoric = zip(*found, strict=True)
         self.epistemic_scale_ = self._per_output(epistemic)
         self.aleatoric_variance_ = self._per_output(aleatoric)
+
+    def _warn_of_few_rows(self, n):
+        """Say once when every row is a neighbor of every prediction."""
+        weight, k = self._rows.host_weight, self.n_neighbors
+        # rows that may be needed to make up the mass of n_neighbors
+        self._most_neighbors = min(k, n)
+        if k > n:
+            warnings.warn(
+                f"n_neighbors={k} is more than the {n} training rows; {n} are used. "
+                "Lower n_neighbors or give more rows.",
+                UserWarning,
+                stacklevel=5,
+            )
+        elif weight is not None:
+            lightest = np.cumsum(np.sort(weight))
+            self._most_neighbors = min(n, 1 + int(np.searchsorted(lightest, k)))
+            if lightest[-1] < k:
+                warnings.warn(
+                    f"sample_weight sums to {lightest[-1]:.3g}, less than n_neighbors="
+                    f"{k}, so every row takes part in every prediction. A weight says "
+                    "how often a row counts: multiply the weights, or lower "
+                    "n_neighbors.",
+                    UserWarning,
+                    stacklevel=5,
+                )
 
     @property
     def loo_log_likelihood_(self):
@@ -573,18 +573,18 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
 
     def _hold_out(self, rng, scale):
         """Draw rows and find their nearest other rows; one HeldOut for each output."""
-        weight = self._host_weight()
+        weight = self._rows.host_weight
         index, count = draw_held_out(
             weight, self.n_samples_fit_, self.n_fit_samples, rng
         )
         own = to_like(index, self.y_train_, cast=False)
-        query = _take(self._search_rows, own)
+        query = take_rows(self._search_rows, own)
         d2, nearest, mass = self._neighbors(query, own)
         d2, mass = to_host(d2), to_host(mass)
-        y = self._table("y")
-        neighbors, held = to_host(_take(y, nearest)), to_host(_take(y, own))
-        v = self._table("y_var")
-        v_neighbors = None if v is None else to_host(_take(v, nearest))
+        y = self._rows.y_table
+        neighbors, held = to_host(take_rows(y, nearest)), to_host(take_rows(y, own))
+        v = self._rows.y_var_table
+        v_neighbors = None if v is None else to_host(take_rows(v, nearest))
         return [
             HeldOut(
                 d2.astype(float),
@@ -609,14 +609,14 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         """
         data = self._search_rows
         n = data.shape[0]
-        weight = self._weight()
+        weight = self._rows.weight
         count = min(self.n_neighbors + (own is not None), n)
         while True:
             d2, index = self._knn(query, data, k=count)
             if weight is None and own is None:
                 return d2, index, None
             xp = namespace_of(d2)
-            mass = xp.ones_like(d2) if weight is None else _take(weight, index)
+            mass = xp.ones_like(d2) if weight is None else take_rows(weight, index)
             if own is not None:
                 mass = xp.where(index == own[:, None], xp.clip(mass - 1, min=0), mass)
             if count == n or bool(xp.all(xp.sum(mass, axis=1) >= self.n_neighbors)):
@@ -626,8 +626,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
 
     def _batches(self, X, batch_size):
         """Yield blocks of queries with their neighbors."""
-        n_outputs = self._table("y").shape[1]
-        bytes_per_row = 40 * self.n_neighbors * n_outputs
+        n_outputs = self._rows.y_table.shape[1]
+        bytes_per_row = 40 * self._most_neighbors * n_outputs
         blocks = (
             row_chunks(X.shape[0], bytes_per_row, _working_bytes())
             if batch_size is None
@@ -640,7 +640,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         check_is_fitted(self)
         check_same_home(self, X, "X_train_", method)
         X = check_X(self, X, reset=False, accept_sparse="csr", method=method)
-        _check_magnitude(X)
+        check_magnitude(X)
         return X
 
     def _knn(self, query, data, **kwargs):
@@ -666,13 +666,6 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             return csr_array(X.multiply(1 / self.X_scale_), dtype=X.dtype)
         return X / self.X_scale_
 
-    def _table(self, name):
-        """Give a store of targets as a matrix, None if there is none."""
-        if name not in self._stores:
-            return None
-        rows = self._stores[name].rows
-        return rows[:, None] if rows.ndim == 1 else rows
-
     def _posterior(self):
         """Keywords of the posterior kernel, in the home of the targets."""
         keywords = {
@@ -681,7 +674,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             )
             for name in ("epistemic_scale", "aleatoric_variance", "y_scale")
         }
-        return keywords | {"y_var": self._table("y_var")}
+        return keywords | {"y_var": self._rows.y_var_table}
 
     def _shaped(self, values):
         """One column for each output becomes what y looked like."""
@@ -693,14 +686,6 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         if self.y_train_.ndim == 2:
             return to_like(values, self.y_train_)
         return float(values[0])
-
-    def _weight(self):
-        """Weights of the rows in their home, None where all count once."""
-        return self._stores["weight"].rows if "weight" in self._stores else None
-
-    def _host_weight(self):
-        weight = self._weight()
-        return None if weight is None else to_host(weight).astype(float)
 
     def _scales(self):
         """Pairs of scales of the previous fit, None before the first."""
@@ -717,8 +702,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
     def __setstate__(self, state):
         """Restore a pickled state."""
         super().__setstate__(state)
-        if hasattr(self, "_stores"):
-            self._view_stores()
+        if hasattr(self, "_rows"):
+            self._view_rows()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -746,79 +731,13 @@ def extended(model, X, y):
         At the cost of the new rows.
     """
     copied = copy.copy(model)
-    copied._stores = {name: store.fork() for name, store in model._stores.items()}
-    exact = namespace_of(y).zeros_like(y) if "y_var" in model._stores else None
-    copied._append(X, y, None, exact)
+    copied._rows = model._rows.fork()
+    exact = None if model._rows.y_var_table is None else namespace_of(y).zeros_like(y)
+    copied._rows.append(X, y, None, exact)
+    copied._view_rows()
     return copied
 
 
 def _working_bytes():
     """Bytes of temporaries that scikit-learn's configuration grants."""
     return int(sklearn.get_config()["working_memory"] * 2**20)
-
-
-def _take(rows, index):
-    """Rows at a 1-D or 2-D index, as an array with the index's shape in front."""
-    if array_kind(rows) == "scipy.sparse":
-        return rows[index]
-    xp = namespace_of(rows)
-    taken = xp.take(rows, xp.reshape(index, (-1,)), axis=0)
-    return xp.reshape(taken, (*index.shape, *rows.shape[1:]))
-
-
-def _check_magnitude(X):
-    """Refuse values whose squared distances would not be finite."""
-    values = X.data if array_kind(X) == "scipy.sparse" else X
-    xp = namespace_of(values)
-    if 0 in values.shape:
-        return
-    largest = float(xp.max(xp.abs(values)))
-    limit = (float(xp.finfo(values.dtype).max) / (8 * X.shape[1])) ** 0.5
-    if largest > limit:
-        raise ValueError(
-            f"ENNRegressor: X holds values as large as {largest:.3g}, whose squared "
-            f"distances overflow {values.dtype}. Scale X, for example with "
-            "sklearn.preprocessing.StandardScaler."
-        )
-
-
-def _check_y_var(y_var, y):
-    """Refuse variances of another shape, below zero or not finite."""
-    shape = tuple(y_var.shape)
-    if shape != tuple(y.shape):
-        got = f"shape {shape}, while y has {tuple(y.shape)}"
-    else:
-        xp = namespace_of(y_var)
-        bad = ~((y_var >= 0) & xp.isfinite(y_var))
-        if not bool(xp.any(bad)):
-            return
-        got = f"the value {float(y_var[bad][0])}"
-    raise ValueError(
-        f"y_var must be non-negative with the shape of y, got {got}. "
-        "Give the variance of each target, in squared units of y."
-    )
-
-
-def _column_scale(X, weight):
-    """Weighted standard deviation of each column on the host, 1 where it vanishes."""
-    if array_kind(X) == "scipy.sparse":
-        _, variance = mean_variance_axis(X, axis=0, weights=weight)
-    elif weight is None:
-        variance = to_host(namespace_of(X).var(X, axis=0))
-    else:
-        xp = namespace_of(X)
-        share = weight[:, None] / xp.sum(weight)
-        mean = xp.sum(X * share, axis=0)
-        variance = to_host(xp.sum((X - mean) ** 2 * share, axis=0))
-    scale = np.sqrt(variance.astype(float))
-    return np.where(scale > 0, scale, 1.0)
-
-
-def _spread(y, weight):
-    """Weighted standard deviation of each output, 1 where it vanishes."""
-    y = y.astype(float)
-    mean = np.average(y, axis=0, weights=weight)
-    spread = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
-    # rounding leaves a constant y a spread of a few units in the last place
-    constant = np.all(y == y[:1], axis=0)
-    return np.where((spread > 0) & np.isfinite(spread) & ~constant, spread, 1.0)

@@ -28,10 +28,10 @@ def enn_loo_profile(
     """See :func:`skicml_accel.neighbors.enn_loo_profile`."""
     if mass is None:
         mass = np.ones_like(squared_distance)
-    by_neighbor = (
+    distances, targets, counts = (
         np.ascontiguousarray(a.T) for a in (squared_distance, y_neighbors, mass)
     )
-    total, weighted = _sums(*by_neighbor, ratio)
+    total, weighted = _sums(distances, targets, counts, ratio)
     return profile_from_sums(total, weighted, y, ratio, weight)
 
 
