@@ -146,7 +146,7 @@ class Region:
         """Take in what was told since the last proposal, as one round."""
         if not self.fresh or log.failed.all():
             return
-        rows, self.fresh = np.array(self.fresh), []
+        rows = np.array(self.fresh)
         y, variance = log.values()[rows], log.y_var
         if self._model is None:
             self._model = Model(self.n_neighbors, self.noisy, self.device, rng)
@@ -154,6 +154,9 @@ class Region:
         started, old = model.n_rows >= self._n_design > 0, self.center
         spread = np.ptp(model.y) if model.n_rows else 0.0
         model.add(log.unit[rows], y, None if variance is None else variance[rows])
+        self.fresh = []
+        # points told from elsewhere stand in for those of the design
+        del self.design[max(0, self._n_design - model.n_rows) :]
         row, value, again = model.incumbent(old)
         self.center = model.point(row)
         if started:

@@ -207,8 +207,9 @@ class TuRBOENN:
     def ask(self, n: int | None = None) -> Any:
         """Propose points to evaluate.
 
-        May be called again before the values are told: points that are out enter the
-        model with their predicted value.
+        The first points are a Latin hypercube, less as many as were told before. May be
+        called again before the values are told: points that are out enter the model
+        with their predicted value.
 
         Parameters
         ----------
@@ -460,7 +461,7 @@ class TuRBOENN:
         """Draw candidates; return at most n new ones and those seen before, ranked."""
         units, numbers, means, stds = [], [], [], []
         for number, region in enumerate(self._regions):
-            unit = self._space.snap(self._candidates(region, everywhere))
+            unit = self._space.snap(self._candidates(region, n, everywhere))
             if self._acquisition == "thompson":
                 mean, std = region.draw(unit, n, self._rng), np.zeros(len(unit))
             else:
@@ -472,9 +473,10 @@ class TuRBOENN:
         order = self._ranking(np.concatenate(means), np.concatenate(stds), n)
         return self._split(np.concatenate(units), np.concatenate(numbers), order, n)
 
-    def _candidates(self, region: Region, everywhere: bool) -> np.ndarray:
-        """Points around the center of a region, or anywhere."""
-        candidates = np.full((self._n_candidates, self._space.n_dims), 0.5)
+    def _candidates(self, region: Region, n: int, everywhere: bool) -> np.ndarray:
+        """Points around the center of a region, or anywhere; n of them at least."""
+        count = max(self._n_candidates, n)
+        candidates = np.full((count, self._space.n_dims), 0.5)
         center = candidates[0] if region.center is None else region.center
         half = region.trust.length / 2
         if everywhere or region.center is None:
@@ -485,7 +487,7 @@ class TuRBOENN:
                 free,
                 np.clip(free - half, 0, 1),
                 np.clip(free + half, 0, 1),
-                n_candidates=self._n_candidates,
+                n_candidates=count,
                 n_perturb=self._n_perturb,
                 rng=self._rng,
             )
@@ -568,8 +570,12 @@ class _Points:
             self._store.extend(map(dict, points))
             return
         rows = np.empty((len(points), *self._store.rows.shape[1:]), self._dtype)
-        for row, point in zip(rows, points, strict=True):
-            row[:] = point
+        if isinstance(points, np.ndarray):
+            rows[:] = points
+        else:
+            # row by row: NumPy would turn a list of mixed rows into text
+            for row, point in zip(rows, points, strict=True):
+                row[:] = point
         self._store.append(rows)
 
     @property

@@ -196,9 +196,22 @@ def test_told_log_replaces_the_design():
     optimizer = TuRBOENN(BOX, noise="none", random_state=0)
     optimizer.tell(X, bowl(X))
     assert optimizer.best_y_ == bowl(X).max()
-    run(optimizer, 60)
+    x = optimizer.ask()
+    center = optimizer.trust_region_["center"]
+    np.testing.assert_allclose(center, X[np.argmax(bowl(X))])
+    assert np.all(abs(x - center) <= 15 * 0.4 + 1e-9)
+    optimizer.tell(x, bowl(x))
+    run(optimizer, 59)
     assert optimizer.best_y_ > bowl(X).max()
     assert optimizer.n_evaluations_ == 360
+
+
+def test_batch_larger_than_the_candidates():
+    optimizer = TuRBOENN(BOX, n_init=2, n_candidates=5, random_state=0)
+    x = optimizer.ask(30)
+    assert len(np.unique(x, axis=0)) == 30
+    optimizer.tell(x, bowl(x))
+    assert len(np.unique(optimizer.ask(30), axis=0)) == 30
 
 
 def test_several_trust_regions_share_the_evaluations():
