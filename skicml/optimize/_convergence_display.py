@@ -39,7 +39,7 @@ class ConvergenceDisplay:
 
     Examples
     --------
-    >>> from skicml.optimize._convergence_display import ConvergenceDisplay
+    >>> from skicml.optimize import ConvergenceDisplay
     >>> display = ConvergenceDisplay([0.6, 0.5, float("nan"), 0.8])
     >>> display.best
     array([0.6, 0.6, 0.6, 0.8])
