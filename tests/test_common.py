@@ -5,6 +5,8 @@ import inspect
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skicml
@@ -18,7 +20,13 @@ ESTIMATORS = [
         LogisticRegression(), {"C": REGULARIZATION}, n_iter=4, cv=2, random_state=0
     ),
     skicml.TuRBOENNSearchCV(
-        Ridge(), {"alpha": REGULARIZATION}, n_iter=4, cv=2, random_state=0
+        make_pipeline(StandardScaler(), Ridge()),
+        {"ridge__alpha": REGULARIZATION},
+        n_iter=4,
+        batch_size=2,
+        cv=2,
+        error_score="raise",
+        random_state=0,
     ),
 ]
 

@@ -18,7 +18,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -31,7 +31,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skicml.optimize import TuRBOENN
 from skicml.optimize._convergence_display import ConvergenceDisplay
@@ -77,23 +76,6 @@ class Bowl(ClassifierMixin, BaseEstimator):
 
 
 BOWL = {"x": (0.0, 1.0), "level": ["a", "b", "c"]}
-
-
-@parametrize_with_checks(
-    [
-        search_for(LogisticRegression(), n_iter=4),
-        search_for(Ridge(), {"alpha": (1e-3, 1e3, "log-uniform")}, n_iter=4),
-        search_for(
-            make_pipeline(StandardScaler(), LogisticRegression()),
-            {"logisticregression__C": scipy.stats.loguniform(1e-3, 1e3)},
-            n_iter=4,
-            batch_size=2,
-            error_score="raise",
-        ),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # -- what GridSearchCV gives ---------------------------------------------------------
