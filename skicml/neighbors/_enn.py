@@ -39,6 +39,7 @@ from skicml.neighbors._enn_fit import (
 from skicml.neighbors._training_rows import (
     TrainingRows,
     check_magnitude,
+    check_target_magnitude,
     check_y_var,
     column_scale,
     take_rows,
@@ -305,6 +306,8 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             If X does not fit the training rows.
         """
         X = self._check_query(X, "predict")
+        if batch_size is not None:
+            _check_count("predict", "batch_size", batch_size)
         pieces = [
             enn_posterior(d2, index, self._rows.y_table, mass=mass, **self._posterior())
             for d2, index, mass in self._batches(X, batch_size)
@@ -341,6 +344,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             Values without noise, in units of y.
         """
         X = self._check_query(X, "sample_y")
+        _check_count("sample_y", "n_samples", n_samples)
         xp = namespace_of(self.y_train_)
         streams = check_generator(random_state).spawn(n_samples)
         normals = [
@@ -394,6 +398,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         check_is_fitted(self)
         available = self.n_samples_fit_ - (X is None)
         k = min(self.n_neighbors, available) if n_neighbors is None else n_neighbors
+        _check_count("kneighbors", "n_neighbors", k)
         if not 1 <= k <= available:
             raise ValueError(
                 f"ENNRegressor.kneighbors: expected n_neighbors between 1 and "
@@ -428,6 +433,17 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             vanishes, 0 where there is a single row and so nothing to hold out.
         """
         check_is_fitted(self)
+        for name, scale in (
+            ("epistemic_scale", epistemic_scale),
+            ("aleatoric_variance", aleatoric_variance),
+        ):
+            if scale is not None and not (
+                isinstance(scale, Real) and float(scale) >= 0
+            ):
+                raise ValueError(
+                    f"ENNRegressor.log_marginal_likelihood_loo: {name} must be a "
+                    f"number of at least 0, got {scale!r}. None takes the fitted one."
+                )
         held_out = self._held_out
         if held_out is None:
             rng = check_generator(self.random_state)
@@ -476,6 +492,7 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
             method="fit" if reset else "partial_fit",
         )
         check_magnitude(X)
+        check_target_magnitude(y)
         if not reset and y.shape[1:] != self.y_train_.shape[1:]:
             raise ValueError(
                 "ENNRegressor.partial_fit: y has shape "
@@ -736,6 +753,15 @@ def extended(model, X, y):
     copied._rows.append(X, y, None, exact)
     copied._view_rows()
     return copied
+
+
+def _check_count(method, name, value):
+    """Refuse what is not a whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(
+            f"ENNRegressor.{method}: expected {name} to be an integer of at least 1, "
+            f"got {value!r}. Raise it."
+        )
 
 
 def _working_bytes():

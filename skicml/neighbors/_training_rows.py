@@ -138,6 +138,20 @@ def check_magnitude(X: Array) -> None:
         )
 
 
+def check_target_magnitude(y: Array) -> None:
+    """Refuse targets whose variance would not be finite."""
+    xp = namespace_of(y)
+    largest = float(xp.max(xp.abs(y)))
+    # room for the square of each, and for their sum
+    limit = float(xp.finfo(y.dtype).max) ** 0.5 * 1e-4
+    if largest > limit:
+        raise ValueError(
+            f"ENNRegressor: y holds values as large as {largest:.3g}, whose squares "
+            f"overflow {y.dtype}. Scale y, for example with "
+            "sklearn.compose.TransformedTargetRegressor."
+        )
+
+
 def check_y_var(y_var: Array, y: Array) -> None:
     """Refuse variances of another shape, below zero or not finite."""
     shape = tuple(y_var.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -112,17 +113,31 @@ def minimize_turbo_enn(
     >>> result.nfev, bool(result.fun < 0.05)
     (150, True)
     """
-    for name, limit in (
+    for name, count in (
         ("maxfev", maxfev),
         ("maxiter", maxiter),
-        ("max_time", max_time),
         ("batch_size", batch_size),
     ):
-        if limit is not None and not limit > 0:
+        if count is not None and not (isinstance(count, Integral) and count > 0):
             raise ValueError(
-                f"minimize_turbo_enn: {name} must be above 0, got {limit}. "
-                "Raise it, or leave it out."
+                f"minimize_turbo_enn: {name} must be an integer above 0, got {count!r}."
+                " Raise it, or leave it out."
             )
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
+        raise ValueError(
+            f"minimize_turbo_enn: max_time must be above 0 seconds, got {max_time!r}. "
+            "Raise it, or leave it out."
+        )
+    if not callable(fun):
+        raise TypeError(
+            f"minimize_turbo_enn: fun must be callable, got {fun!r}. Give a function "
+            "of one point."
+        )
+    if not callable(workers) and (not isinstance(workers, Integral) or workers == 0):
+        raise ValueError(
+            "minimize_turbo_enn: workers must be a number of processes, -1 or a map "
+            f"function, got {workers!r}. Use 1 to evaluate here."
+        )
     if maxfev is None and maxiter is None and max_time is None:
         maxfev = 1000
     if batch_size is None:

@@ -15,6 +15,9 @@ from skicml.optimize._trust_region import TrustRegion
 #: An improvement must exceed this part of the range of the values seen before.
 IMPROVEMENT = 1e-3
 
+#: Values are cut here for the model.
+LARGEST = 1e150
+
 
 class ObservationLog:
     """Every value told, in order, at points of the unit cube.
@@ -218,6 +221,8 @@ class Model:
     def add(self, unit: np.ndarray, y: np.ndarray, y_var: np.ndarray | None) -> None:
         """Add observations and fit the scales again."""
         self.n_rows += len(y)
+        # a penalty such as -1e200 shall be bad, not beyond what can be squared
+        y = np.clip(y, -LARGEST, LARGEST)
         self._enn.n_neighbors = min(self._n_neighbors, self.n_rows)
         self._enn.partial_fit(to_device(unit, self._device), y, y_var=y_var)
 

@@ -148,7 +148,7 @@ class TuRBOENNSearchCV(SkicmlEstimator, BaseSearchCV):
     -----
     A proposal costs O(n_evaluations * n_coordinates * n_candidates) time, with 100
     candidates per coordinate by default; the bookkeeping of the search adds a constant.
-    Memory is O(n_evaluations * (n_coordinates + n_splits_)). With an int
+    Memory is O(n_evaluations * (n_coordinates + n_splits)). With an int
     `random_state`, deterministic fits and the same `batch_size`, results are
     reproducible, for every `n_jobs`.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -166,14 +166,25 @@ class TuRBOENN:
             _check_at_least("n_init", n_init, 1)
         if n_candidates is not None:
             _check_at_least("n_candidates", n_candidates, 1)
+        for name, number in (
+            ("beta", beta),
+            ("length_init", length_init),
+            ("length_min", length_min),
+            ("length_max", length_max),
+        ):
+            if not isinstance(number, Real) or not np.isfinite(number):
+                raise ValueError(
+                    f"TuRBOENN: {name} must be a finite number, got {number!r}. "
+                    "Give a float."
+                )
         if not 0 < length_min <= length_init <= length_max:
             raise ValueError(
                 "TuRBOENN: expected 0 < length_min <= length_init <= length_max, got "
                 f"{length_min}, {length_init}, {length_max}. Reorder them."
             )
-        if not (np.isfinite(beta) and beta >= 0):
+        if beta < 0:
             raise ValueError(
-                f"TuRBOENN: beta must be a finite number of at least 0, got {beta}. "
+                f"TuRBOENN: beta must be at least 0, got {beta}. "
                 "Use 0 to ignore the uncertainty."
             )
         self._free = np.flatnonzero(~self._space.fixed)
@@ -259,7 +270,7 @@ class TuRBOENN:
         """
         points = self.as_points(x)
         unit = self._space.to_unit(points)
-        y = np.atleast_1d(np.asarray(to_host(y), dtype=float)).ravel()
+        y = _as_values(y)
         if y.shape[0] != unit.shape[0]:
             raise ValueError(
                 f"TuRBOENN.tell: {unit.shape[0]} points but {y.shape[0]} values were "
@@ -346,6 +357,8 @@ class TuRBOENN:
         if self._space.names is not None:
             return [x] if isinstance(x, Mapping) else x
         x = to_host(x)
+        if x is None or np.ndim(x) == 0:
+            x = [x]
         if len(x) == self._space.n_params and all(np.ndim(v) == 0 for v in x):
             return [x]
         return x
@@ -409,7 +422,10 @@ class TuRBOENN:
             rng = np.random.default_rng(0)
             model = Model(self._n_neighbors, self._noisy, self._device, rng)
             model.add(self._log.unit, self._log.values(), self._log.y_var)
-            self._reported = (len(self._log), *model.incumbent()[:2])
+            row, value, _ = model.incumbent()
+            if not self._noisy:
+                value = float(self._log.values()[row])
+            self._reported = (len(self._log), row, value)
         return self._reported[1:]
 
     # -- one proposal ------------------------------------------------------------
@@ -582,6 +598,17 @@ class _Points:
     def rows(self) -> Any:
         """All points: an array of shape (n, n_params), or a list of dict."""
         return self._store if self._named else self._store.rows
+
+
+def _as_values(y: Any) -> np.ndarray:
+    """Give told values as floats; None stands for a failure."""
+    try:
+        return np.atleast_1d(np.asarray(to_host(y), dtype=float)).ravel()
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"TuRBOENN.tell: y must hold real numbers, but {error}. Give one float "
+            "for each point, NaN for a failure."
+        ) from error
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -597,6 +597,11 @@ def bad_calls():
     yield "Sample weights must be 1D", lambda: ok.fit(X, y, np.ones((len(y), 2)))
     yield "overflow float64. Scale X", lambda: ok.fit(1e200 * X, y)
     yield "overflow float32. Scale X", lambda: ok.fit((1e30 * X).astype("f4"), y)
+    yield "y holds values as large as.*overflow", lambda: ok.fit(X, 1e160 * y)
+    yield "batch_size to be an integer", lambda: ok.fit(X, y).predict(X, batch_size=0)
+    yield "n_samples to be an integer", lambda: ok.fit(X, y).sample_y(X, 0)
+    yield "n_neighbors to be an integer", lambda: ok.fit(X, y).kneighbors(X, 1.5)
+    yield "a number of at least 0", lambda: ok.fit(X, y).log_marginal_likelihood_loo(-1)
     yield "between 1 and 11", lambda: ok.fit(X, y).kneighbors(n_neighbors=12)
     yield "requires y to be passed", lambda: ok.fit(X, None)
     yield (

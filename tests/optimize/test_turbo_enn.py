@@ -442,7 +442,16 @@ BAD = [
         lambda: TuRBOENN(BOX).tell([99, 0, 0, 0], 1.0),
     ),
     ("device 'cuda:99' was requested", lambda: TuRBOENN(BOX, device="cuda:99")),
-    ("above 0", lambda: minimize_turbo_enn(bowl, BOX, maxfev=0)),
+    (
+        "maxfev must be an integer above 0",
+        lambda: minimize_turbo_enn(bowl, BOX, maxfev=0),
+    ),
+    ("maxfev must be an integer", lambda: minimize_turbo_enn(bowl, BOX, maxfev=1.5)),
+    ("max_time must be above 0", lambda: minimize_turbo_enn(bowl, BOX, max_time=-1)),
+    ("workers must be", lambda: minimize_turbo_enn(bowl, BOX, workers=0)),
+    ("y must hold real numbers", lambda: TuRBOENN(BOX).tell([0, 0, 0, 0], "a")),
+    ("y must hold real numbers", lambda: TuRBOENN(BOX).tell([0, 0, 0, 0], [1j])),
+    ("length_init must be a finite", lambda: TuRBOENN(BOX, length_init="wide")),
     (
         "none of the 3 values",
         lambda: minimize_turbo_enn(lambda x: np.nan, BOX, maxfev=3),
@@ -455,6 +464,22 @@ BAD = [
 def test_bad_input_says_what_is_wrong(message, call):
     with pytest.raises((ValueError, RuntimeError), match=message):
         call()
+
+
+@pytest.mark.parametrize("noise", ["auto", "none"])
+def test_values_too_large_to_square_are_bad_or_good_and_never_nan(noise):
+    optimizer = TuRBOENN([(0.0, 1.0)] * 2, noise=noise, n_init=4, random_state=0)
+    for _ in range(20):
+        x = optimizer.ask()
+        optimizer.tell(x, np.where(x[:, 0] > 0.5, -1e200, x[:, 1]))
+    assert optimizer.best_x_[0] <= 0.5
+    assert np.isfinite(optimizer.best_y_)
+
+
+def test_one_parameter_takes_a_plain_number():
+    optimizer = TuRBOENN([(0.0, 1.0)], random_state=0)
+    optimizer.tell(0.25, 3.0)
+    assert optimizer.best_x_ == [0.25]
 
 
 # the function form

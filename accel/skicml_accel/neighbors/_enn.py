@@ -108,11 +108,13 @@ def enn_precision(
     y_var: Array | None = None,
     mass: Array | None = None,
 ) -> Array:
-    """Weights of the neighbors in :func:`enn_posterior`, before they are normalized.
+    """Weigh the neighbors as :func:`enn_posterior` does, before it normalizes.
 
     Parameters
     ----------
-    squared_distance, index, epistemic_scale, aleatoric_variance, y_scale, y_var, mass
+    squared_distance, index, epistemic_scale, aleatoric_variance, y_scale : array
+        As for :func:`enn_posterior`.
+    y_var, mass : array or None, default=None
         As for :func:`enn_posterior`.
 
     Returns
@@ -258,12 +260,14 @@ def enn_loo_log_likelihood(
 
     Parameters
     ----------
-    squared_distance, y_neighbors, y, mass, weight
+    squared_distance, y_neighbors, y : ndarray
         As for :func:`enn_loo_profile`.
     epistemic_scale, aleatoric_variance : ndarray of shape (c,)
         The pairs to score.
     y_var_neighbors : ndarray of shape (p, k) or None, default=None
         Variance of the neighbors' observations, in units of the variance of y.
+    mass, weight : ndarray or None, default=None
+        As for :func:`enn_loo_profile`.
 
     Returns
     -------
