@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from skicml.base import to_device, to_host
 from skicml.base._growing import GrowingRows
 from skicml.neighbors import ENNRegressor
 from skicml.neighbors._enn import extended
+from skicml.optimize._space import Space
 from skicml.optimize._trust_region import TrustRegion
 
 #: An improvement must exceed this part of the range of the values seen before.
@@ -103,6 +105,35 @@ class ObservationLog:
             self.values()[rows],
             y_var=None if y_var is None else y_var[rows],
         )
+
+
+class ToldPoints:
+    """Points as they were told: the unit cube would round them."""
+
+    def __init__(self, space: Space) -> None:
+        empty = space.from_unit(np.empty((0, space.n_dims)))
+        self._named = space.names is not None
+        self._dtype = None if self._named else empty.dtype
+        self._store: Any = [] if self._named else GrowingRows(empty)
+
+    def append(self, points: Any) -> None:
+        """Add points, arrays or dicts as the space has them."""
+        if self._named:
+            self._store.extend(map(dict, points))
+            return
+        rows = np.empty((len(points), *self._store.rows.shape[1:]), self._dtype)
+        if isinstance(points, np.ndarray):
+            rows[:] = points
+        else:
+            # row by row: NumPy would turn a list of mixed rows into text
+            for row, point in zip(rows, points, strict=True):
+                row[:] = point
+        self._store.append(rows)
+
+    @property
+    def rows(self) -> Any:
+        """All points: an array of shape (n, n_params), or a list of dict."""
+        return self._store if self._named else self._store.rows
 
 
 @dataclass

@@ -16,8 +16,7 @@ from scipy.optimize import OptimizeResult
 from scipy.stats import qmc
 
 from skicml.base import check_generator, resolve_device, to_host
-from skicml.base._growing import GrowingRows
-from skicml.optimize._region import Model, ObservationLog, Region
+from skicml.optimize._region import Model, ObservationLog, Region, ToldPoints
 from skicml.optimize._space import Space
 from skicml.optimize._trust_region import TrustRegion
 from skicml_accel.optimize import pareto_fronts_2d, raasp
@@ -209,7 +208,7 @@ class TuRBOENN:
         for region in self._regions:
             self._start(region)
         self._log = ObservationLog(self._space.n_dims)
-        self._points = _Points(self._space)
+        self._points = ToldPoints(self._space)
         #: Points that are out, each with its region.
         self._pending: list[tuple[np.ndarray, int]] = []
         self._n_rounds = 0
@@ -569,35 +568,6 @@ class TuRBOENN:
                 "of each value, in squared units of y."
             )
         return y_var
-
-
-class _Points:
-    """Points as they were told: the unit cube would round them."""
-
-    def __init__(self, space: Space) -> None:
-        empty = space.from_unit(np.empty((0, space.n_dims)))
-        self._named = space.names is not None
-        self._dtype = None if self._named else empty.dtype
-        self._store: Any = [] if self._named else GrowingRows(empty)
-
-    def append(self, points: Any) -> None:
-        """Add points, arrays or dicts as the space has them."""
-        if self._named:
-            self._store.extend(map(dict, points))
-            return
-        rows = np.empty((len(points), *self._store.rows.shape[1:]), self._dtype)
-        if isinstance(points, np.ndarray):
-            rows[:] = points
-        else:
-            # row by row: NumPy would turn a list of mixed rows into text
-            for row, point in zip(rows, points, strict=True):
-                row[:] = point
-        self._store.append(rows)
-
-    @property
-    def rows(self) -> Any:
-        """All points: an array of shape (n, n_params), or a list of dict."""
-        return self._store if self._named else self._store.rows
 
 
 def _as_values(y: Any) -> np.ndarray:
