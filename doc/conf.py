@@ -33,6 +33,7 @@ suppress_warnings = ["ref.ref", "ref.term"]
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {

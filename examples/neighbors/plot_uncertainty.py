@@ -71,8 +71,8 @@ axes[0].set_ylabel("north (km)")
 plt.show()
 
 # %%
-# More rows help against one part only
-# ------------------------------------
+# What more rows change
+# ---------------------
 # The second data set is the progression of diabetes in 442 patients. Ten measurements
 # at the start do not decide how a disease goes on: this is noise, as far as any model
 # of these ten columns can tell.
@@ -174,7 +174,7 @@ plt.show()
 # outside, and there is next to no noise on terrain, as it should be. More cells shrink
 # the epistemic part many times over. They shrink the aleatoric part too, while there are
 # few: what happens between two distant neighbors looks like noise to any model that
-# learns from neighbors. In the diabetes data the noise stays, however many patients
-# there are. The intervals of both come close to their promise. All numbers are printed
+# learns from neighbors. In the diabetes data the noise does not go away, however many
+# patients there are. The intervals of both come close to their promise. All numbers are printed
 # above. So the split answers a practical question: where the epistemic part dominates,
 # collect rows; where the aleatoric part does, collect better columns.

@@ -198,7 +198,8 @@ plt.show()
 # Conclusion
 # ----------
 # The time of a proposal grows no faster than the number of observations, and stays well
-# below a second at 50,000 of them; the exponent is printed above. That of the Gaussian
-# process grows several times as steeply, and leaves the range of the useful long before
-# it gets there. And the observations pay: with them, the optimizer soon passes the best
-# of all 50,000 random points, and without them it is behind all the way.
+# below a second at 50,000 of them. That of the Gaussian process has more than twice the
+# exponent already below a thousand observations, as printed above, and leaves the range
+# of the useful long before it gets there. And the observations pay: with them, the
+# optimizer soon passes the best of all 50,000 random points, and without them it is
+# behind all the way.
