@@ -95,7 +95,7 @@ def test_exact_name_wins_over_longer_ones():
     ("name", "sentence"),
     [
         ("ENNRegresor", "There is no method named 'ENNRegresor'. Did you mean ENNReg"),
-        ("xyz", "There is no method named 'xyz'. Choose ENNRegressor, TuRBOENN or"),
+        ("xyz", "There is no method named 'xyz'. Choose ENNRegressor, TuRBOENN"),
         ("", "There is no method named ''. Choose ENNRegressor"),
         ("turbo", "'turbo' can be TuRBOENN or TuRBOENNSearchCV. Write out which."),
         ("YAQAQuantizer", "YAQAQuantizer is planned and cannot run yet. Choose"),
