@@ -95,17 +95,6 @@ class ObservationLog:
         self._n_keys = len(self)
         return self._keys
 
-    def teach(self, model: ENNRegressor, rows: np.ndarray, device: str | None) -> None:
-        """Add some rows to a model and fit its scales again."""
-        y_var = self.y_var
-        n_known = getattr(model, "n_samples_fit_", 0)
-        model.n_neighbors = min(model.max_neighbors, n_known + len(rows))
-        model.partial_fit(
-            to_device(self.unit[rows], device),
-            self.values()[rows],
-            y_var=None if y_var is None else y_var[rows],
-        )
-
 
 class ToldPoints:
     """Points as they were told: the unit cube would round them."""
@@ -175,29 +164,40 @@ class Region:
         self._model: Model | None = None
         self._n_design = len(design)
         self._best = -np.inf
+        #: Rows of the log that the model holds.
+        self._known = np.empty(0, dtype=np.int64)
+        self._half_learned = False
 
     def learn(self, log: ObservationLog, rng: np.random.Generator) -> None:
         """Take in what was told since the last proposal, as one round."""
         if not self.fresh or log.failed.all():
             return
-        rows = np.array(self.fresh)
-        y, variance = log.values()[rows], log.y_var
+        values, variance = log.values(), log.y_var
+        started, old = len(self._known) >= self._n_design > 0, self.center
+        spread = np.ptp(values[self._known]) if len(self._known) else 0.0
+        fresh = np.array(self.fresh)
+        known, rows = np.concatenate((self._known, fresh)), fresh
+        if self._half_learned:
+            # an interrupt may have left the model with a part of the rows
+            self._model, rows = None, known
+        self._half_learned = True
         if self._model is None:
             self._model = Model(self.n_neighbors, self.noisy, self.device, rng)
         model = self._model
-        started, old = model.n_rows >= self._n_design > 0, self.center
-        spread = np.ptp(model.y) if model.n_rows else 0.0
-        model.add(log.unit[rows], y, None if variance is None else variance[rows])
-        self.fresh = []
+        model.add(
+            log.unit[rows], values[rows], None if variance is None else variance[rows]
+        )
+        self._known, self.fresh = known, []
         # points told from elsewhere stand in for those of the design
-        del self.design[max(0, self._n_design - model.n_rows) :]
+        del self.design[max(0, self._n_design - len(self._known)) :]
         row, value, again = model.incumbent(old)
         self.center = model.point(row)
         if started:
             # noise may have flattered the old incumbent: ask the model again
             best = again if self.noisy else self._best
-            self.trust.update(value > best + IMPROVEMENT * spread, len(rows))
+            self.trust.update(value > best + IMPROVEMENT * spread, len(fresh))
         self._best = max(self._best, value)
+        self._half_learned = False
 
     def predict(
         self, unit: np.ndarray, pending: np.ndarray | None

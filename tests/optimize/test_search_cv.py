@@ -6,7 +6,6 @@ import logging
 import os
 import pickle
 import signal
-import time
 from concurrent.futures import BrokenExecutor
 
 import numpy as np
@@ -620,28 +619,3 @@ def test_jobs_do_not_carry_the_trials(monkeypatch):
     monkeypatch.setattr(TuRBOENNSearchCV, "_evaluate", weighing)
     search_for(Bowl(), BOWL, n_iter=40).fit(X, Y)
     assert max(sizes) < 1.2 * min(sizes)
-
-
-@pytest.mark.peer
-@pytest.mark.slow
-def test_less_overhead_than_tpe_at_a_thousand_trials():
-    optuna = pytest.importorskip("optuna")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    n_iter = 1000
-    folds = [(np.arange(40), np.arange(40, 80))]
-    search = search_for(Bowl(), BOWL, n_iter=n_iter, cv=folds, refit=False)
-
-    def objective(trial):
-        x = trial.suggest_float("x", 0.0, 1.0)
-        return Bowl(x, trial.suggest_categorical("level", ["a", "b", "c"])).score(X)
-
-    start = time.process_time()
-    search.fit(X, Y)
-    ours = time.process_time() - start
-    start = time.process_time()
-    study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=0)
-    )
-    study.optimize(objective, n_trials=n_iter)
-    theirs = time.process_time() - start
-    assert ours < theirs, f"{ours / n_iter:.4f} s and {theirs / n_iter:.4f} s a trial"

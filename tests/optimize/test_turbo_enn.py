@@ -309,6 +309,28 @@ def test_looking_does_not_change_the_run():
     np.testing.assert_array_equal(plain.result().x_iters, watched.result().x_iters)
 
 
+def test_interrupted_proposal_goes_on_as_if_nothing_had_happened(monkeypatch):
+    plain, broken = (TuRBOENN(BOX, random_state=0) for _ in range(2))
+    for _ in range(15):
+        x = plain.ask()
+        plain.tell(x, bowl(x))
+        broken.tell(broken.ask(), bowl(x))
+    model = broken._regions[0]._model
+
+    def interrupted(*args, **kwargs):
+        type(model).add(model, *args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        broken.ask()
+    broken.ask()
+    # the model is built anew: no row is lost, and none is there twice
+    assert broken._regions[0]._model.n_rows == 15
+    assert broken._regions[0]._model._enn.n_samples_fit_ == 15
+    np.testing.assert_array_equal(broken.best_x_, plain.best_x_)
+
+
 # spaces
 
 
