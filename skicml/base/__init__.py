@@ -10,6 +10,7 @@ from skicml.base._device import (
 )
 from skicml.base._display import check_axes
 from skicml.base._estimator import SkicmlEstimator, validated_fit
+from skicml.base._iterate import Step, iterate
 from skicml.base._optional import optional_import
 from skicml.base._progress import Progress
 from skicml.base._random import RANDOM_STATE, check_generator
@@ -19,6 +20,7 @@ __all__ = [
     "RANDOM_STATE",
     "Progress",
     "SkicmlEstimator",
+    "Step",
     "check_X",
     "check_X_y",
     "check_axes",
@@ -26,6 +28,7 @@ __all__ = [
     "check_same_home",
     "check_weights",
     "is_device_array",
+    "iterate",
     "move_to",
     "optional_import",
     "resolve_device",

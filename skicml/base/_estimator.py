@@ -50,6 +50,7 @@ def validated_fit(
     method: Callable[..., Any] | None = None,
     *,
     prefer_skip_nested_validation: bool = True,
+    iterative: bool = False,
 ) -> Callable[..., Any]:
     """Validate the constructor's parameters before a fit method runs.
 
@@ -65,6 +66,9 @@ def validated_fit(
     prefer_skip_nested_validation : bool, default=True
         Do not validate estimators fitted inside. Set it to False where the user hands
         in such estimators, as in a search.
+    iterative : bool, default=False
+        Whether the method loops over :func:`iterate`, so that its steps are tasks of
+        their own to the callbacks.
 
     Returns
     -------
@@ -97,10 +101,12 @@ def validated_fit(
     """
     if method is None:
         return functools.partial(
-            validated_fit, prefer_skip_nested_validation=prefer_skip_nested_validation
+            validated_fit,
+            prefer_skip_nested_validation=prefer_skip_nested_validation,
+            iterative=iterative,
         )
     managed = fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)(
-        _reporting(method)
+        _reporting(method, iterative)
     )
 
     @functools.wraps(method)
@@ -112,14 +118,18 @@ def validated_fit(
     return validated
 
 
-def _reporting(method: Callable[..., Any]) -> Callable[..., Any]:
+def _reporting(method: Callable[..., Any], iterative: bool) -> Callable[..., Any]:
     """Tell the callbacks when the method begins and when it has ended well."""
 
     @functools.wraps(method)
     def reporting(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(("X", "y"), args, strict=False)), **kwargs}
         data = {name: given.get(name) for name in ("X", "y")}
-        context = estimator._init_callback_context(task_name=method.__name__)
+        context = estimator._init_callback_context(
+            task_name=method.__name__,
+            # the number of steps is not known before they converge; 0 means a leaf
+            max_subtasks=None if iterative else 0,
+        )
         context.call_on_fit_task_begin(estimator=estimator, **data)
         result = method(estimator, *args, **kwargs)
         context.call_on_fit_task_end(
