@@ -1,0 +1,1 @@
+"""Optimal transport between spaces that share no coordinates."""

@@ -1,0 +1,248 @@
+"""The door through which two spaces enter an estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from skicml.base import check_weights, check_X, is_device_array, to_host, to_like
+from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
+from skicml_accel._types import Array
+
+
+class _NotGiven:
+    """Stands for an argument that the caller left out, where None means something."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+#: Default of ``y`` in ``fit(X, y)``.
+NOT_GIVEN = _NotGiven()
+
+#: Two spaces are centered, hence need two rows each.
+MIN_ROWS = 2
+
+
+def check_spaces(
+    estimator: Any, X: Any, y: Any, *, accept_sparse: bool | str = False
+) -> tuple[Array, Array]:
+    """Validate the rows of the source and of the target given to ``fit``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted; gets ``n_features_in_``.
+    X : array-like of shape (n_samples, n_features)
+        The source.
+    y : array-like of shape (n_targets, n_target_features) or (n_targets,)
+        The target; one dimension stands for one feature.
+    accept_sparse : bool or str, default=False
+        Whether SciPy's sparse matrices are accepted.
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+        float32 or float64.
+    Y : array of shape (n_targets, n_target_features)
+        In the library, on the device and in the dtype of ``X``.
+
+    Raises
+    ------
+    TypeError
+        If ``y`` was left out.
+    ValueError
+        If ``y`` is None, or either is not a finite table of two rows or more.
+    """
+    who = type(estimator).__name__
+    if y is NOT_GIVEN:
+        raise TypeError(
+            f"{who}.fit needs two spaces: fit(X, Y). Their numbers of rows and columns "
+            "may differ."
+        )
+    if y is None:
+        raise ValueError(
+            f"This {who} estimator requires y to be passed, but the target y is None."
+        )
+    X = check_X(estimator, X, accept_sparse=accept_sparse, ensure_min_samples=MIN_ROWS)
+    return X, _check_target(estimator, y, X, accept_sparse)
+
+
+def check_target_rows(
+    estimator: Any, y: Any, like: Array, *, accept_sparse: bool | str = False
+) -> Array:
+    """Validate rows of the target space given to a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The fitted estimator.
+    y : array-like of shape (n_rows, n_target_features) or (n_rows,)
+        Rows; one dimension stands for one feature.
+    like : array of shape (n_targets, n_target_features)
+        The fitted target.
+    accept_sparse : bool or str, default=False
+        Whether SciPy's sparse matrices are accepted.
+
+    Returns
+    -------
+    array of shape (n_rows, n_target_features)
+        In the library, on the device and in the dtype of ``like``.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not those seen in ``fit``.
+    """
+    Y = _check_target(estimator, y, like, accept_sparse, min_rows=1)
+    if Y.shape[1] != like.shape[1]:
+        raise ValueError(
+            f"y has {Y.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{like.shape[1]} features as the target seen in fit. Select the same "
+            "columns, or refit."
+        )
+    return Y
+
+
+def _check_target(
+    estimator: Any,
+    y: Any,
+    like: Array,
+    accept_sparse: bool | str,
+    min_rows: int = MIN_ROWS,
+) -> Array:
+    y = _as_table(y)
+    probe = _Probe(type(estimator).__name__)
+    try:
+        Y = check_X(probe, y, accept_sparse=accept_sparse, ensure_min_samples=min_rows)
+    except (TypeError, ValueError) as error:
+        text = str(error).replace("Input X ", "Input y ").replace("X has ", "y has ")
+        raise type(error)(f"In the target y: {text}") from error
+    if array_kind(Y) == "scipy.sparse":
+        return Y.astype(dtype_name(like), copy=False)
+    moved = to_like(Y, like)
+    xp = namespace_of(moved)
+    # a cast to float32 may overflow
+    if dtype_name(Y) != dtype_name(moved) and not xp.all(xp.isfinite(moved)):
+        raise ValueError(
+            "In the target y: a value is too large for float32, the dtype of X. "
+            "Pass X as float64."
+        )
+    return moved
+
+
+def _Probe(name: str) -> Any:
+    """Stand-in whose class has the estimator's name, so that messages name it."""
+    return type(name, (), {})()
+
+
+def _as_table(y: Any) -> Any:
+    """Give a vector a second axis; everything else passes."""
+    if not is_device_array(y) and not hasattr(y, "shape"):
+        y = np.asarray(y)
+    if getattr(y, "ndim", None) == 1:
+        if is_device_array(y):
+            return namespace_of(y).reshape(y, (-1, 1))
+        return y.to_frame() if hasattr(y, "to_frame") else np.asarray(y)[:, None]
+    return y
+
+
+def check_marginal(weights: Any, rows: Array, *, name: str) -> Array:
+    """Validate the weights of a space and make them sum to one.
+
+    Parameters
+    ----------
+    weights : None, number or array-like of shape (n_samples,)
+        None means equal weights.
+    rows : array of shape (n_samples, n_features)
+        The space, validated already.
+    name : str
+        Name of the parameter, for error messages.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        Sums to one to the last bits of float64 before it is cast to the dtype of
+        ``rows``; in their library and on their device.
+
+    Raises
+    ------
+    ValueError
+        For weights that are not one per row, not finite, negative, or all zero.
+
+    Warns
+    -----
+    UserWarning
+        If the weights given sum to something else than one.
+    """
+    n = rows.shape[0]
+    if weights is None:
+        host = np.full(n, 1.0 / n)
+    else:
+        given = check_weights(weights, np.empty((n, 1)), name=name)
+        host = np.asarray(to_host(given), dtype=np.float64)
+        total = host.sum()
+        if not np.isfinite(total):
+            host = host / host.max()
+            total = host.sum()
+        if abs(total - 1) > 1e-3:
+            warnings.warn(
+                f"{name} sums to {total:.6g} and is divided by its sum; pass weights "
+                "that sum to 1 to silence this.",
+                UserWarning,
+                stacklevel=3,
+            )
+        host = host / total
+    return to_like(host, rows)
+
+
+def check_cost_matrix(
+    cost: Array,
+    *,
+    name: str,
+    parameter: str,
+    symmetrize: bool = False,
+    remedy: str = "Pass (C + C.T) / 2.",
+) -> Array:
+    """Validate a precomputed cost matrix.
+
+    Parameters
+    ----------
+    cost : array of shape (n, n)
+        Finite numbers, validated already.
+    name : {"source", "target"}
+        For error messages.
+    parameter : str
+        Parameter of the estimator that is "precomputed", for error messages.
+    symmetrize : bool, default=False
+        Return the mean of the matrix and its transpose instead of refusing.
+    remedy : str, default="Pass (C + C.T) / 2."
+        What to do about an asymmetric matrix, for the error message.
+
+    Returns
+    -------
+    array of shape (n, n)
+        Exactly symmetric.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, or asymmetric by more than 1e-8 of its largest
+        entry (1e-5 in float32).
+    """
+    if cost.shape[0] != cost.shape[1]:
+        raise ValueError(
+            f"{parameter}='precomputed' needs a square matrix, got shape "
+            f"{tuple(cost.shape)} for the {name}. Pass all pairwise costs."
+        )
+    xp = namespace_of(cost)
+    gap = float(xp.max(xp.abs(cost - cost.T)))
+    largest = float(xp.max(xp.abs(cost)))
+    bound = (1e-8 if dtype_name(cost) == "float64" else 1e-5) * largest
+    if gap > bound and not symmetrize:
+        raise ValueError(
+            f"The {name} cost is not symmetric (max |C - C'| = {gap:.3g}). {remedy}"
+        )
+    return cost if gap == 0 else (cost + cost.T) / 2
