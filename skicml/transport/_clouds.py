@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skicml.base import check_weights, check_X, is_device_array, to_host, to_like
 from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
@@ -135,7 +136,7 @@ def _check_target(
 
 def _Probe(name: str) -> Any:
     """Stand-in whose class has the estimator's name, so that messages name it."""
-    return type(name, (), {})()
+    return type(name, (BaseEstimator,), {})()
 
 
 def _as_table(y: Any) -> Any:
