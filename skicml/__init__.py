@@ -9,10 +9,11 @@ from typing import Any
 
 from skicml.__about__ import __version__
 
-_PACKAGES = ("base", "neighbors", "optimize")
+_PACKAGES = ("base", "neighbors", "optimize", "transport")
 
 _HOMES = {
     "ENNRegressor": "skicml.neighbors",
+    "LiftedGWAligner": "skicml.transport",
     "TuRBOENN": "skicml.optimize",
     "TuRBOENNSearchCV": "skicml.optimize",
     "minimize_turbo_enn": "skicml.optimize",

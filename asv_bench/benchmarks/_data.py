@@ -61,3 +61,33 @@ def rosenbrock(unit: np.ndarray) -> np.ndarray:
 
 
 FUNCTIONS = {"ackley": ackley, "levy": levy, "rosenbrock": rosenbrock}
+
+
+def spiral_sheet(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Make a rolled sheet, the same turned and shuffled, and the solution.
+
+    Returns two clouds in the unit ball, (n, 3) each, and the row of the second that is each row of
+    the first.
+    """
+    rng = np.random.default_rng(seed)
+    t, v = rng.random(n), 0.6 * rng.random(n)
+    points = np.stack([np.cos(5 * t) * (1 + t), np.sin(5 * t) * (1 + t), v], axis=1)
+    points += 0.01 * rng.standard_normal((n, 3))
+    points -= points.mean(axis=0)
+    points /= np.linalg.norm(points, axis=1).max()
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    order = rng.permutation(n)
+    return points, (points @ turn)[order], np.argsort(order)
+
+
+def turned_digits(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take images of digits, the same with noise, turned in 64 dimensions and shuffled."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(seed)
+    pixels = load_digits().data / 16
+    images = pixels[rng.permutation(len(pixels))[:n]]
+    turn = np.linalg.qr(rng.standard_normal((64, 64)))[0]
+    order = rng.permutation(n)
+    noisy = images + 0.05 * rng.standard_normal(images.shape)
+    return images, (noisy @ turn)[order], np.argsort(order)

@@ -21,6 +21,9 @@ FORMULAS: dict[str, tuple[str, float] | None] = {
     "sqeuclidean": None,
 }
 
+#: Rows from which a mean over pairs is estimated.
+SAMPLE = 500
+
 #: Distances closer to zero than this, in units of the largest coordinate, have no
 #: direction: the gradient of a distance is taken to be zero there.
 NO_DIRECTION = 1e-9
@@ -180,6 +183,21 @@ def pull(cost: Cost, X: Array, M: Callable[[slice, Array], Array]) -> Array:
         rest = xp.sum(weight, axis=1)[:, None] * X[rows, :] - weight @ X
         pieces.append(2 * rest)
     return xp.concat(pieces)
+
+
+def mean_squared_slope(cost: Cost, X: Array) -> float:
+    """Mean over pairs of rows of the squared norm of the gradient of the cost.
+
+    Of at most 500 rows, evenly spaced; 1 if it vanishes everywhere.
+    """
+    xp = namespace_of(X)
+    X = X[:: max(1, X.shape[0] // SAMPLE), :]
+    if cost.name == "cityblock":
+        return float(X.shape[1])
+    squared = cost_block(X, X, cost="sqeuclidean")
+    floor = NO_DIRECTION * float(xp.max(xp.abs(X)))
+    slope = _slope(xp, cost, cost.block(X, X), floor)
+    return float(xp.mean(4 * slope * slope * squared)) or 1.0
 
 
 def _slope(xp: Any, cost: Cost, C: Array, floor: float) -> Array:

@@ -19,7 +19,7 @@ from skicml.transport._egw_solver import (
     settled,
 )
 from skicml.transport._multiscale import coarse_epsilon, coarsen, prolong
-from skicml_accel._namespaces import namespace_of
+from skicml_accel._namespaces import dtype_name, namespace_of
 from skicml_accel._types import Array
 
 #: Solutions whose gamma differ by less than this share of the largest possible gamma
@@ -87,7 +87,7 @@ def follow(
                 n_sinkhorn=state.n_sinkhorn,
             )
             descent.state = state
-            descent.settled = settled(previous, state, eps, estimator.tol)
+            descent.settled = settled(previous, state, spaces, eps, estimator.tol)
             if descent.settled:
                 break
             previous = state
@@ -185,7 +185,8 @@ def distinct(descents: list[Descent], spaces: Spaces, unit: float) -> list[Bunch
                 entry["count"] += 1
                 break
         else:
-            coupling = Coupling(spaces, state.gamma, state.eps)
+            own = spaces.astype(dtype_name(state.gamma))
+            coupling = Coupling(own, state.gamma, state.eps)
             found.append(
                 (
                     state,

@@ -338,11 +338,17 @@ def descend(
         p, q, current = p * (current / lower), q * (current / lower), lower
 
 
-def settled(previous: State | None, state: State, eps: float, tol: float) -> bool:
+def settled(
+    previous: State | None, state: State, spaces: Spaces, eps: float, tol: float
+) -> bool:
     """Whether the objective has stopped to change, at the final epsilon."""
     if previous is None or previous.eps > eps:
         return False
-    return abs(previous.egw - state.egw) < tol * max(abs(state.egw), 1e-3)
+    # no smaller change can be told from rounding
+    noise = 4 * float(namespace_of(state.q).finfo(state.q.dtype).eps)
+    smallest = noise * abs(spaces.constant)
+    change = abs(previous.egw - state.egw)
+    return change < max(tol * max(abs(state.egw), 1e-3), smallest)
 
 
 def polished(state: State, spaces: Spaces, tol: float, max_iter: int) -> State:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skicml.base._sklearn_compat import widest_float
 from skicml.transport._costs import Cost
 from skicml_accel._namespaces import dtype_name, namespace_of
 from skicml_accel._types import Array
@@ -196,8 +197,14 @@ def _principal_axes(cost: Cost, X: Array, a: Array, n_components: int | None) ->
 
 
 def _all_axes(cost: Cost, X: Array, a: Array, n_components: int | None) -> Lift:
-    """Every axis of a small space by a dense eigendecomposition."""
-    xp = namespace_of(X)
+    """Every axis of a small space by a dense eigendecomposition.
+
+    In double precision where there is any: that of the rows would leave it to rounding
+    whether an axis without extent is one.
+    """
+    xp, dtype = namespace_of(X), X.dtype
+    wide = widest_float(xp, getattr(X, "device", None))
+    rows, weights, X, a = X, a, xp.astype(X, wide), xp.astype(a, wide)
     C = X if cost.name == "precomputed" else cost.block(X, X)
     root = xp.sqrt(a)
     row_mean = C @ a
@@ -212,9 +219,9 @@ def _all_axes(cost: Cost, X: Array, a: Array, n_components: int | None) -> Lift:
     eigenvalues = xp.abs(eigenvalues)
     # K W L^(1/2) = A^(-1/2) V L holds for weights of zero too
     W = root[:, None] * V / xp.sqrt(eigenvalues) * signs
-    return _nystrom(
-        cost, X, a, W, C @ W, row_mean, (C * C) @ a, eigenvalues, signs, defect
-    )
+    arrays = (W, C @ W, row_mean, (C * C) @ a, eigenvalues, signs)
+    found = (xp.astype(array, dtype) for array in arrays)
+    return _nystrom(cost, rows, weights, *found, defect=defect)
 
 
 def _leading_axes(
@@ -281,7 +288,7 @@ def _leading_axes(
         squared,
         moments,
         xp.ones_like(moments),
-        defect,
+        defect=defect,
     )
 
 
@@ -295,6 +302,7 @@ def _nystrom(
     squared: Array,
     eigenvalues: Array,
     signs: Array,
+    *,
     defect: float,
 ) -> Lift:
     """Coordinates k(x, .) W with the columns of W made to sum to zero."""

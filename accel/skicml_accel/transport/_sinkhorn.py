@@ -98,12 +98,12 @@ def sinkhorn_pass(
     check_factors("sinkhorn_pass", left, right, p=p, q=q, a=a, b=b)
     xp = namespace_of(left)
     n, m = left.shape[0], right.shape[0]
-    bias = q + log_weights(b)
+    log_b = log_weights(b)
     potentials, highest, total = [], None, None
     bytes_per_row = 4 * m * itemsize(left)
     for rows in row_chunks(n, bytes_per_row, chunk_bytes):
-        z = left[rows, :] @ right.T + bias
-        row = -logsumexp(xp, z, axis=1)
+        z = left[rows, :] @ right.T + q
+        row = -logsumexp(xp, z + log_b, axis=1)
         potentials.append(row)
         known = p[rows] if jacobi else row
         z = z + (known + log_weights(a[rows]))[:, None]
@@ -115,7 +115,7 @@ def sinkhorn_pass(
         higher = xp.maximum(highest, top)
         total = total * xp.exp(highest - higher) + xp.sum(xp.exp(z - higher), axis=0)
         highest = higher
-    return xp.concat(potentials), xp.log(total) + highest - log_weights(b, zero=0.0)
+    return xp.concat(potentials), xp.log(total) + highest
 
 
 def sinkhorn_pass_estimate_bytes(n: int, m: int, d: int, itemsize: int = 4) -> int:
@@ -281,12 +281,12 @@ def itemsize(array: Array) -> int:
     return 4 if dtype_name(array) == "float32" else 8
 
 
-def log_weights(weights: Array, zero: float = float("-inf")) -> Array:
-    """Logarithm of weights, without a warning at zero, for which ``zero`` stands."""
+def log_weights(weights: Array) -> Array:
+    """Logarithm of weights, -inf at zero, without a warning."""
     xp = namespace_of(weights)
     positive = weights > 0
     safe = xp.where(positive, weights, xp.ones_like(weights))
-    return xp.where(positive, xp.log(safe), xp.full_like(weights, zero))
+    return xp.where(positive, xp.log(safe), xp.full_like(weights, float("-inf")))
 
 
 def logsumexp(xp: Any, z: Array, axis: int) -> Array:
