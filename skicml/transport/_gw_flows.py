@@ -199,6 +199,7 @@ class _Objective:
             loss, by_X, _ = loss_and_gradients(
                 aligner, debias=self.debias, sides=(True, False)
             )
+            assert by_X is not None
             total, slope = total + share * loss, slope + share * by_X
         return total, slope
 

@@ -132,11 +132,11 @@ def sinkhorn_pass_estimate_bytes(n: int, m: int, d: int, itemsize: int = 4) -> i
     -------
     int
         The transposed right factors, a block of rows of the kernel and column sums a
-        thread, eight pieces of column sums in double precision, and the output.
+        thread, ten of column sums in double precision, and the output.
     """
     factors = itemsize * (m + 16) * (d + 3)
     rows = n_threads() * itemsize * (8 * (m + 16) + m + 16)
-    return factors + rows + 8 * 8 * (m + 16) + itemsize * (2 * n + 2 * m)
+    return factors + rows + 10 * 8 * (m + 16) + itemsize * (2 * n + 2 * m)
 
 
 @op

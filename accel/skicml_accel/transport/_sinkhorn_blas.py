@@ -79,7 +79,7 @@ def _sinkhorn_pass(
             np.exp(kernel, out=kernel)
             sums = kernel @ b
             potential[rows] = p[rows] - np.log(sums)
-            bad = np.flatnonzero(~((sums > 0) & np.isfinite(sums)))
+            bad = np.flatnonzero(~((sums > least_row(sums.dtype)) & np.isfinite(sums)))
             if bad.size:
                 z = block[bad] @ right.T + q
                 potential[rows.start + bad] = -logsumexp(np, z + log_weights(b), 1)
@@ -87,12 +87,22 @@ def _sinkhorn_pass(
                     kernel[bad] = np.exp(z + potential[rows.start + bad, None])
                     sums[bad] = 1
             total += (a[rows] if jacobi else a[rows] / sums) @ kernel
-    settled = (total > 0) & np.isfinite(total)
+    settled = (total > least_column(left.dtype)) & np.isfinite(total)
     log_c = np.log(total, where=settled, out=np.zeros_like(total))
     log_c = log_c.astype(left.dtype, copy=False)
     known = p if jacobi else potential
     settle_columns(left, right, known, q, a, log_c, settled, chunk_bytes)
     return potential, log_c
+
+
+def least_row(dtype: np.dtype) -> float:
+    """Smallest sum of a row to which terms below the range add nothing."""
+    return float(np.finfo(dtype).tiny) ** 0.5
+
+
+def least_column(dtype: np.dtype) -> float:
+    """Same for a column, whose terms are divided by the sums of their rows."""
+    return least_row(dtype) / float(np.finfo(dtype).eps)
 
 
 def settle_columns(

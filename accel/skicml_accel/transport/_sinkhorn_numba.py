@@ -38,7 +38,13 @@ from skicml_accel.transport._sinkhorn import (
     logsumexp,
 )
 from skicml_accel.transport._sinkhorn_blas import _plan_contract as without_guess
-from skicml_accel.transport._sinkhorn_blas import on_host, settle_columns, tiles
+from skicml_accel.transport._sinkhorn_blas import (
+    least_column,
+    least_row,
+    on_host,
+    settle_columns,
+    tiles,
+)
 
 ROWS = 8
 PIECES = 8
@@ -192,10 +198,12 @@ def _tile(
 
 
 @_jit
-def _piece(left, right, p, bias, a, weight, jacobi, potential, total, doubtful):
+def _piece(
+    left, right, p, bias, a, weight, jacobi, least, potential, total, doubtful
+):
     """Pass over some rows; ``total`` (width,) gets their share of the columns.
 
-    Rows whose sum leaves the range are marked in ``doubtful`` and add nothing, unless
+    Rows whose sum is below ``least`` or infinite are marked in ``doubtful`` and add nothing, unless
     ``jacobi`` wants them as they are.
     """
     n, depth = left.shape
@@ -222,7 +230,7 @@ def _piece(left, right, p, bias, a, weight, jacobi, potential, total, doubtful):
                 found = 0.0
                 for lane in range(lanes):
                     found += np.float64(sums[row, lane])
-                if found > 0 and found < np.inf:
+                if found > least and found < np.inf:
                     potential[top + row] = p[top + row] - np.log(found)
                     share[row] = a[top + row] / found
                 else:
@@ -334,6 +342,7 @@ def _sinkhorn_pass(
             a[rows],
             weight,
             jacobi,
+            least_row(dtype),
             potential[rows],
             totals[piece],
             doubtful[rows],
@@ -350,7 +359,7 @@ def _sinkhorn_pass(
             potential[at] = -logsumexp(np, z + log_b, 1)
             if not jacobi:
                 total += a[at] @ np.exp(z + potential[at, None])
-    settled = (total > 0) & np.isfinite(total)
+    settled = (total > least_column(dtype)) & np.isfinite(total)
     log_c = np.log(total, where=settled, out=np.zeros_like(total)).astype(dtype)
     known = p if jacobi else potential
     settle_columns(left, right, known, q, a, log_c, settled, chunk_bytes)
@@ -434,20 +443,17 @@ def _plan_contract(
     padded = np.zeros((width, values.shape[1]), dtype)
     padded[:m] = values * weight[:m, None]
     out = np.empty((n, values.shape[1]), dtype)
-    for rows in tiles(left, right, chunk_bytes, BLOCK_BYTES):
+    parts = list(tiles(left, right, chunk_bytes, BLOCK_BYTES))
+    most = max((-(-(rows.stop - rows.start) // ROWS) * ROWS for rows in parts), default=0)
+    block, shift = np.zeros((most, depth), dtype), np.zeros(most, dtype)
+    kernel, sums = np.empty((most, width), dtype), np.empty(most, dtype)
+    for rows in parts:
         count = rows.stop - rows.start
         whole = -(-count // ROWS) * ROWS
-        block, shift = np.zeros((whole, depth), dtype), np.zeros(whole, dtype)
+        # what the last block leaves behind it counts for no row
         block[:count], shift[:count] = left[rows], guess[rows]
-        kernel, sums = np.empty((whole, width), dtype), np.empty(whole, dtype)
 
-        def run(
-            piece: slice,
-            block: np.ndarray = block,
-            shift: np.ndarray = shift,
-            kernel: np.ndarray = kernel,
-            sums: np.ndarray = sums,
-        ) -> None:
+        def run(piece: slice) -> None:
             part = slice(piece.start * ROWS, piece.stop * ROWS)
             _fill(
                 block[part],
@@ -462,7 +468,7 @@ def _plan_contract(
         thread_rows(whole // ROWS, max(1, 100_000 // (ROWS * width)), run)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             np.divide(kernel[:count] @ padded, sums[:count, None], out=out[rows])
-        good = (sums[:count] > 0) & np.isfinite(sums[:count])
+        good = (sums[:count] > least_row(dtype)) & np.isfinite(sums[:count])
         bad = rows.start + np.flatnonzero(~good)
         if bad.size:
             out[bad] = without_guess(
