@@ -55,12 +55,14 @@ class Spaces:
     dense: bool = False
 
     def astype(self, dtype: str) -> Spaces:
-        """Cast the arrays."""
+        """Cast the arrays; weights sum to one in the new precision."""
         xp = namespace_of(self.U)
         arrays = {
             name: xp.astype(getattr(self, name), getattr(xp, dtype))
             for name in ("U", "s", "a", "W", "t", "b", "signs")
         }
+        for name in ("a", "b"):
+            arrays[name] = arrays[name] / xp.sum(arrays[name])
         return replace(self, **arrays)
 
 

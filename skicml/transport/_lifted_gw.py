@@ -35,7 +35,7 @@ from skicml.transport._clouds import (
     check_target_rows,
 )
 from skicml.transport._costs import FORMULAS, Cost, parse_costs
-from skicml.transport._egw_search import Descent, best_of, distinct, follow, search
+from skicml.transport._egw_search import Descent, best_of, distinct, search
 from skicml.transport._egw_solver import Spaces, State, polished, spaces_of
 from skicml.transport._lift import LARGEST_MATRIX, Lift, lift
 from skicml.transport._lifted_plan import LiftedPlan
@@ -156,7 +156,8 @@ default="auto"
     coarse_ratio : float, default=0.1
         Clusters per row of "multiscale".
     debias : bool, default=False
-        Compute ``debiased_``, at the cost of two more solutions.
+        Compute ``debiased_``, at the cost of two more solutions from ``n_init`` starts
+        and the identity.
     device : str or None, default=None
         Where ``fit`` computes, such as "cpu" or "cuda"; results come back where X is.
         None computes where X is.
@@ -545,22 +546,29 @@ default="auto"
         self.eigenvalues_y_ = plan.target.eigenvalues
 
     def _own_state(self, space: Lift, unit: float) -> State:
-        """Solution of a space matched with itself, from the identity."""
+        """Solution of a space matched with itself.
+
+        From the identity and, where several starts are asked for, those: a blurred
+        plan may have a lower objective than the identity leads to.
+        """
         own = spaces_of(space, space, (unit, unit), dense=self._solver == "kernel")
         fast = own.astype(self.dtype or dtype_name(own.U))
-        descent = Descent()
-        follow(self, descent, fast, of_matching(np.arange(own.U.shape[0]), fast))
-        if descent.state is None:
-            raise RuntimeError("A callback ended the fit before its first iteration.")
-        return polished(descent.state, own, self.sinkhorn_tol, self.sinkhorn_max_iter)
+        first = [of_matching(np.arange(own.U.shape[0]), fast)]
+        if self.n_init > 1 and isinstance(self.init, str):
+            rng = check_generator(self.random_state)
+            first += starts(self.init, fast, self.n_init, rng)
+        descents: list[Descent] = []
+        search(self, descents, fast, first)
+        best = best_of(descents)
+        return polished(best.state, own, self.sinkhorn_tol, self.sinkhorn_max_iter)
 
     def _warn_unless_converged(self) -> None:
         if self.marginal_error_ > SLACK * self.sinkhorn_tol:
             warnings.warn(
                 f"The column sums of the plan are off by {self.marginal_error_:.2g} in "
                 f"all, above sinkhorn_tol={self.sinkhorn_tol:g}. Raise "
-                f"sinkhorn_max_iter (now {self.sinkhorn_max_iter}) or epsilon, or set "
-                "dtype='float64'.",
+                f"sinkhorn_max_iter (now {self.sinkhorn_max_iter}) or epsilon, or "
+                "compute in float64 (X and dtype).",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -86,9 +86,11 @@ def _alternate(
             history = []
             q = q - log_c
             continue
-        if best is None or error < best[0]:
+        # plain steps, which never increase the error, may leave it as it is for long
+        if best is None or not history or error < best[0]:
             best = error, p, q, log_c
-        history = [*history, (q, -log_c)][-MEMORY:]
+        # a constant in q is one in p: extrapolated, it would grow without end
+        history = [*history, (q, b @ log_c - log_c)][-MEMORY:]
         q = _extrapolate(history, b)
     assert best is not None
     return best[1], best[2], best[0], max_iter

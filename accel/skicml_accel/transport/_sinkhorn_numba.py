@@ -198,9 +198,7 @@ def _tile(
 
 
 @_jit
-def _piece(
-    left, right, p, bias, a, weight, jacobi, least, potential, total, doubtful
-):
+def _piece(left, right, p, bias, a, weight, jacobi, least, potential, total, doubtful):
     """Pass over some rows; ``total`` (width,) gets their share of the columns.
 
     Rows whose sum is below ``least`` or infinite are marked in ``doubtful`` and add nothing, unless
@@ -444,7 +442,9 @@ def _plan_contract(
     padded[:m] = values * weight[:m, None]
     out = np.empty((n, values.shape[1]), dtype)
     parts = list(tiles(left, right, chunk_bytes, BLOCK_BYTES))
-    most = max((-(-(rows.stop - rows.start) // ROWS) * ROWS for rows in parts), default=0)
+    most = max(
+        (-(-(rows.stop - rows.start) // ROWS) * ROWS for rows in parts), default=0
+    )
     block, shift = np.zeros((most, depth), dtype), np.zeros(most, dtype)
     kernel, sums = np.empty((most, width), dtype), np.empty(most, dtype)
     for rows in parts:
