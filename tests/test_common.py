@@ -28,6 +28,9 @@ ESTIMATORS = [
         error_score="raise",
         random_state=0,
     ),
+    skicml.LiftedGWAligner(),
+    skicml.LiftedGWAligner(solver="cnt", n_components=3),
+    skicml.LiftedGWAligner(solver="multiscale", dtype=None),
 ]
 
 

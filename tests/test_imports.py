@@ -16,8 +16,10 @@ LATE = {
     "distributed",
     "gymnasium",
     "matplotlib",
+    "networkx",
     "numba",
     "optuna",
+    "ot",
     "torch",
     "triton",
 }
@@ -62,7 +64,7 @@ def test_import_skicml_costs_little():
 def test_import_loads_nothing_beyond_scikit_learn():
     loaded = run("""
         import json, sys
-        import skicml.base, skicml.neighbors, skicml.optimize
+        import skicml.base, skicml.neighbors, skicml.optimize, skicml.transport
         repr(skicml.ENNRegressor())
         print(json.dumps(sorted(sys.modules)))
     """)

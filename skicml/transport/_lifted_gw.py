@@ -126,8 +126,8 @@ class LiftedGWAligner(
         Entropic regularization, in squared units of the scaled cost. Small values give
         sharp plans and take longer.
     anneal : bool, default=False
-        Begin at ten times ``epsilon`` and halve it each iteration: slower, with fewer
-        poor local minima where ``epsilon`` is small.
+        Begin at ten times ``epsilon`` and halve it each iteration: often faster where
+        ``epsilon`` is small, to other solutions of about the same objective.
     diagonal : {"exact", "truncated"}, default="exact"
         Whether distances to the center are those of all axes, or of those kept. The
         latter is the authors' code, matches worse, and keeps the objective a

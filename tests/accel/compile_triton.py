@@ -16,6 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from skicml_accel.neighbors import _knn_triton
+from skicml_accel.transport import _sinkhorn_triton
 
 TYPES = {
     "query": "*fp32",
@@ -61,6 +62,43 @@ def compile_select(architecture, held, hides):
     }
 
 
+STREAM_TYPES = {
+    **dict.fromkeys(("left", "right", "bias", "values", "out"), "*fp32"),
+    "n": "i32",
+    "m": "i32",
+}
+
+
+def compile_stream(architecture, depth, width, averages):
+    constants = {
+        "DEPTH": depth,
+        "WIDTH": width,
+        "AVERAGES": averages,
+        "BLOCK_M": _sinkhorn_triton.BLOCK_M,
+        "BLOCK_N": _sinkhorn_triton.BLOCK_N,
+    }
+    source = ASTSource(
+        _sinkhorn_triton._stream_kernel,
+        {**STREAM_TYPES, **dict.fromkeys(constants, "constexpr")},
+        constexprs=constants,
+        attrs={(place,): [["tt.divisibility", 16]] for place in range(5)},
+    )
+    target = GPUTarget("cuda", architecture, 32)
+    kernel = triton.compile(
+        source, target=target, options={"num_warps": _sinkhorn_triton.NUM_WARPS}
+    )
+    return {
+        "kernel": "_stream_kernel",
+        "architecture": architecture,
+        "depth": depth,
+        "width": width,
+        "averages": averages,
+        "shared": kernel.metadata.shared,
+        "entry": ".entry _stream_kernel" in kernel.asm["ptx"],
+        **resources(kernel.asm["cubin"]),
+    }
+
+
 def resources(cubin):
     """Read registers and stack bytes a thread with the tool that Triton brings."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -82,6 +120,10 @@ def main():
         for case in itertools.chain(
             itertools.product((80, 90), (4, 16, 64), (True,)), [(90, 16, False)]
         )
+    ]
+    results += [
+        compile_stream(*case)
+        for case in itertools.product((80, 90), (32,), (16, 32), (False, True))
     ]
     sys.stdout.write(json.dumps(results, indent=1))
 

@@ -105,7 +105,7 @@ def test_settings_without_a_gradient_are_refused(params, message):
 
 def test_loss_takes_tensors_only():
     X, Y = tensors()
-    with pytest.raises(TypeError, match="Y is a ndarray. Use LiftedGWAligner"):
+    with pytest.raises(TypeError, match=r"Y is a ndarray\. Use LiftedGWAligner"):
         egw_loss(X, Y.detach().numpy())
 
 

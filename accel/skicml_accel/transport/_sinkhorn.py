@@ -328,6 +328,15 @@ def _guessed(*arrays: Array, guess: Array | None = None, **_: Any) -> str | None
     return "no guess was given" if guess is None else _no_grad(*arrays)
 
 
+def _narrow(
+    left: Array, right: Array, *rest: Array, guess: Array | None = None, **_: Any
+) -> str | None:
+    widest = max(left.shape[1], *(x.shape[1] for x in rest if x.ndim == 2), 1)
+    if widest > MOST_COLUMNS:
+        return f"{widest} columns are more than {MOST_COLUMNS}"
+    return _no_grad(left, right, *rest)
+
+
 def _worth_compiling(left: Array, right: Array, *_: Any, **__: Any) -> str | None:
     if _HERE + "numba" in sys.modules:
         return None
@@ -335,6 +344,9 @@ def _worth_compiling(left: Array, right: Array, *_: Any, **__: Any) -> str | Non
         return f"{left.shape[0]} x {right.shape[0]} entries are too few to compile for"
     return None
 
+
+#: Columns that fit into the registers of a GPU.
+MOST_COLUMNS = 128
 
 _HERE = "skicml_accel.transport._sinkhorn_"
 _FLOATS = {"float32", "float64"}
@@ -361,3 +373,13 @@ plan_contract.implementation(
 )
 for _op in (sinkhorn_pass, plan_contract, plan_argmax):
     _op.implementation("blas", f"{_HERE}blas:{_op.name}", accepts=_no_grad, **_CPU)
+for _op in (sinkhorn_pass, plan_contract):
+    _op.implementation(
+        "triton",
+        f"{_HERE}triton:{_op.name}",
+        kinds={"torch"},
+        devices={"cuda"},
+        dtypes={"float32"},
+        requires=("triton",),
+        accepts=_narrow,
+    )

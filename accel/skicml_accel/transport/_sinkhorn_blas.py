@@ -96,12 +96,12 @@ def _sinkhorn_pass(
 
 
 def least_row(dtype: np.dtype) -> float:
-    """Smallest sum of a row to which terms below the range add nothing."""
+    """Give the smallest sum of a row to which terms below the range add nothing."""
     return float(np.finfo(dtype).tiny) ** 0.5
 
 
 def least_column(dtype: np.dtype) -> float:
-    """Same for a column, whose terms are divided by the sums of their rows."""
+    """Give the same for a column, whose terms are divided by sums of rows."""
     return least_row(dtype) / float(np.finfo(dtype).eps)
 
 
