@@ -74,8 +74,8 @@ def compile_stream(architecture, depth, width, averages):
         "DEPTH": depth,
         "WIDTH": width,
         "AVERAGES": averages,
-        "BLOCK_M": _sinkhorn_triton.BLOCK_M,
-        "BLOCK_N": _sinkhorn_triton.BLOCK_N,
+        "BLOCK_M": _sinkhorn_triton.tile(depth, averages),
+        "BLOCK_N": _sinkhorn_triton.tile(depth, averages),
     }
     source = ASTSource(
         _sinkhorn_triton._stream_kernel,
@@ -123,7 +123,7 @@ def main():
     ]
     results += [
         compile_stream(*case)
-        for case in itertools.product((80, 90), (32,), (16, 32), (False, True))
+        for case in itertools.product((80, 90), (32, 64), (32, 64), (False, True))
     ]
     sys.stdout.write(json.dumps(results, indent=1))
 

@@ -32,7 +32,7 @@ def test_kernels_compile_without_spilling():
     assert {result["architecture"] for result in results} == {80, 90}
     for result in results:
         assert result["entry"], result
-        # two programs fit on a processor, and four in its shared memory
+        # two programs fit on a processor, and three in its shared memory
         assert result["reg"] <= 256, result
-        assert result["shared"] <= 40 * 1024, result
+        assert result["shared"] <= 48 * 1024, result
         assert result["stack"] == result["local"] == 0, result

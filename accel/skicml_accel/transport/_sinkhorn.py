@@ -346,7 +346,7 @@ def _worth_compiling(left: Array, right: Array, *_: Any, **__: Any) -> str | Non
 
 
 #: Columns that fit into the registers of a GPU.
-MOST_COLUMNS = 128
+MOST_COLUMNS = 64
 
 _HERE = "skicml_accel.transport._sinkhorn_"
 _FLOATS = {"float32", "float64"}

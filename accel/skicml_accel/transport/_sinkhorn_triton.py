@@ -6,10 +6,10 @@ products, their weighted sum of values. A pass launches it twice with the roles 
 and columns exchanged. That takes twice the exponentials of a fused pass and no atomic
 additions, so that results are deterministic.
 
-Contract: torch tensors on one CUDA device, float32, any strides, up to 128 factors and
-128 values. 4 n m d flops and 2 n m exponentials a pass, 2 n m (d + k) and n m for a
+Contract: torch tensors on one CUDA device, float32, any strides, up to 64 factors and
+64 values. 4 n m d flops and 2 n m exponentials a pass, 2 n m (d + k) and n m for a
 product; products in single precision, not TF32, which would change exponents. Reads
-the columns n / 64 times, of which the L2 cache serves most. Temporaries: copies of the
+the columns n / 32 times, of which the L2 cache serves most. Temporaries: copies of the
 factors with columns padded to a power of two, and one vector a side.
 """
 
@@ -24,9 +24,6 @@ import triton.language as tl
 from skicml_accel._types import Array
 from skicml_accel.transport._sinkhorn import check_factors, log_weights
 
-#: Rows and columns of a tile.
-BLOCK_M = 64
-BLOCK_N = 64
 NUM_WARPS = 4
 
 
@@ -72,13 +69,19 @@ def padded(table: Array) -> Array:
     return torch.nn.functional.pad(table, (0, width - table.shape[1])).contiguous()
 
 
+def tile(depth: int, averages: bool) -> int:
+    """Rows and columns of a tile that fits into the registers."""
+    return 64 if depth <= 32 and not averages else 32
+
+
 def _stream(left: Array, right: Array, bias: Array, values: Array | None) -> Array:
     """Log-sum-exp of each row (n,), or the mean of ``values`` under its softmax."""
     n, depth = left.shape
     out = left.new_empty(n if values is None else (n, values.shape[1]))
     if n == 0:
         return out
-    _stream_kernel[(triton.cdiv(n, BLOCK_M),)](
+    block = tile(depth, values is not None)
+    _stream_kernel[(triton.cdiv(n, block),)](
         left,
         right,
         bias.contiguous(),
@@ -89,8 +92,8 @@ def _stream(left: Array, right: Array, bias: Array, values: Array | None) -> Arr
         DEPTH=depth,
         WIDTH=16 if values is None else values.shape[1],
         AVERAGES=values is not None,
-        BLOCK_M=BLOCK_M,
-        BLOCK_N=BLOCK_N,
+        BLOCK_M=block,
+        BLOCK_N=block,
         num_warps=NUM_WARPS,
     )
     return out
