@@ -5,7 +5,8 @@ What lies between two shapes?
 The mean of two clouds is not defined while they have no common coordinates. A
 Gromov-Wasserstein barycenter is the cloud whose distances are closest to those of both,
 and moving the weights from one to the other morphs the shapes. See the :ref:`user guide
-<user_guide_transport>`. The example takes a minute on one core.
+<user_guide_transport>`. The example takes half a minute
+on one core.
 """
 
 # %%
@@ -67,10 +68,11 @@ for ax, points, title in zip(
     ("first shape", *(f"{share:.0%}" for share in shares), "second shape"),
     strict=True,
 ):
-    shade = color if points is not last else "#7F7F7F"
-    ax.scatter(*points.T, c=shade, s=5, cmap="viridis")
+    # the second shape has other points, and so no colors
+    shade = {"color": "#7F7F7F"} if points is last else {"c": color, "cmap": "viridis"}
+    ax.scatter(*points.T, s=5, **shade)
     ax.set_title(title, fontsize="medium")
-    ax.set(xticks=[], yticks=[], aspect="equal")
+    ax.set(xticks=[], yticks=[], xlim=(-0.6, 0.6), ylim=(-0.6, 0.6), aspect="equal")
 plt.show()
 
 # %%

@@ -37,7 +37,7 @@ tied = [m for m in minima if m.egw <= best + 1e-3 * unit]
 color = plt.get_cmap("viridis")(np.linspace(0, 1, 8))[np.arange(40) % 8]
 color[:, :3] *= (1 - 0.15 * (np.arange(40) // 8))[:, None]
 
-figure, axes = plt.subplots(1, 1 + len(tied), figsize=(11, 2.2), layout="constrained")
+figure, axes = plt.subplots(1, 1 + len(tied), figsize=(11, 1.9), layout="constrained")
 axes[0].scatter(*grid.T, c=color, s=60)
 axes[0].set_title("the points", fontsize="medium")
 for ax, found in zip(axes[1:], tied, strict=True):
@@ -45,6 +45,7 @@ for ax, found in zip(axes[1:], tied, strict=True):
     ax.set_title(f"{found.count} starts", fontsize="medium")
 for ax in axes:
     ax.set(xticks=[], yticks=[], aspect="equal")
+    ax.margins(0.1)
 plt.show()
 
 for found in minima:
