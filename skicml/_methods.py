@@ -65,6 +65,7 @@ METHODS = (
         "Gromov-Wasserstein at Scale, Beyond Squared Norms",
         "2602.06658",
         "alignment of two point clouds by their distances",
+        "_lifted_gw_aligner",
     ),
     Method(
         "SRGWMatcher",

@@ -23,6 +23,16 @@ SMALL = {
     "Sampling": {"seeds": range(2), "n_evaluations": 60},
     "Searches": {"seeds": range(1), "n_iter": 3},
     "ProposalGrowth": {"sizes": (500, 2_000)},
+    "LiftedExponent": {"sizes": (300, 900)},
+    "LiftedMultiscale": {"n": 2_000},
+    "LiftedPeers": {
+        "repeats": 1,
+        "n_entropic": 100,
+        "n_digits": 300,
+        "n_gradient": 200,
+    },
+    "LiftedLarge": {"problems": {"20,000 on one scale": (600, "cnt")}},
+    "LiftedQuality": {"seeds": range(1)},
 }
 
 

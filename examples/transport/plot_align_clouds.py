@@ -6,8 +6,8 @@ Two scans of a surface share no coordinates: the second is turned and shifted, n
 its points come in another order. Distances within each are all that can be compared.
 :class:`~skicml.transport.LiftedGWAligner` matches them by these. How well, and at which
 cost beside the solver of POT that does the same with whole matrices? See the
-:ref:`user guide <user_guide_transport>` for the mathematics. The example takes half a
-minute on one core.
+:ref:`user guide <user_guide_transport>` for the mathematics. The example takes ten
+seconds on one core.
 """
 
 # %%
