@@ -28,7 +28,6 @@ SMALL = {
     "LiftedPeers": {
         "repeats": 1,
         "n_entropic": 100,
-        "n_digits": 300,
         "n_gradient": 200,
     },
     "LiftedLarge": {"problems": {"20,000 on one scale": (600, "cnt")}},

@@ -201,6 +201,9 @@ def _growth(seconds: dict[str, dict[int, float]]) -> Picture:
     for name, color, marker in ((NAME, OURS, "o"), (POT, PEER, "^")):
         n, value = zip(*sorted(seconds[name].items()), strict=True)
         ax.loglog(n, value, marker=marker, color=color, label=name)
+    sizes = sorted(seconds[NAME])
+    ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    ax.minorticks_off()
     ax.set(xlabel="rows of each cloud", ylabel="CPU time (s)")
     ax.legend(frameon=False)
     both, most = max(seconds[POT]), max(seconds[NAME])

@@ -27,7 +27,8 @@ CAPTION = (
     "(best of so many, mean of so many runs); the better one is bold. Times are CPU in "
     "one thread, the least of the repeats; the ratio is our time over the peer's, so "
     "below 1 we are faster. Peers: KNeighborsRegressor, GaussianProcessRegressor and "
-    "RandomizedSearchCV of scikit-learn, differential_evolution of SciPy."
+    "RandomizedSearchCV of scikit-learn, differential_evolution of SciPy, "
+    "entropic_gromov_wasserstein of POT."
 )
 
 
