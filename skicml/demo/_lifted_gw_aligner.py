@@ -184,6 +184,7 @@ def _match(pair: Pair, matching: np.ndarray) -> Picture:
         ax.scatter(*points.T, s=6, **look)
         ax.set_title(title, fontsize="medium")
         ax.set(xticklabels=[], yticklabels=[], zticklabels=[], aspect="equal")
+        ax.set(xlabel="x", ylabel="y", zlabel="z")
         ax.view_init(elev=50, azim=-70)
     error = float(np.median(_errors(pair, matching)))
     return Picture(

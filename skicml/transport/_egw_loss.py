@@ -121,6 +121,9 @@ def _loss(torch: Any) -> Any:
 def pairwise_egw(spaces, *, debias=False, n_jobs=None, **params):
     """Entropic Gromov-Wasserstein objectives between all pairs of spaces.
 
+    Use it to cluster, embed or look up shapes by their inner distances; the matrix goes
+    wherever a precomputed dissimilarity does.
+
     Parameters
     ----------
     spaces : sequence of arrays of shape (n_i, d_i)

@@ -22,6 +22,9 @@ def gw_gradient_flow(
 ):
     r"""Move a cloud until it has the shape of another one.
 
+    Descends along the gradient of the entropic Gromov-Wasserstein objective, so that
+    position and orientation of the cloud stay what they were.
+
     Parameters
     ----------
     X : array of shape (n_samples, n_features)

@@ -136,11 +136,10 @@ class LiftedGWAligner(
         What costs are divided by: their common root mean square, each by its own, or
         nothing. Results come back in the units of the cost, except with "separate",
         which compares shapes of different sizes.
-    init : {"auto", "zero", "random", "sign"} or int array of shape (n_samples,), \
-default="auto"
+    init : {"auto", "zero", "random", "sign"} or int array, default="auto"
         Start of gamma: "zero" matches by the distance to the center, "sign" maps
         leading axes to plus or minus leading axes in all 8 ways, "random" draws
-        ``n_init`` matrices, an array gives the target row of each source row. "auto"
+        ``n_init`` matrices, an array (n_samples,) gives the target row of each row. "auto"
         is "zero", with larger ``n_init`` followed by "sign" and "random".
     n_init : int, default=1
         Starts of "auto" and "random"; the lowest objective is kept.
@@ -183,9 +182,10 @@ default="auto"
         Lifted coordinates of X; inner products are in units of the cost.
     embedding_y_ : array of shape (n_targets, n_components_y)
         Lifted coordinates of Y.
-    eigenvalues_x_, eigenvalues_y_ : arrays of shapes (n_components_x,) and \
-(n_components_y,)
-        Weighted second moments of the coordinates.
+    eigenvalues_x_ : array of shape (n_components_x,)
+        Weighted second moments of the coordinates of X.
+    eigenvalues_y_ : array of shape (n_components_y,)
+        Those of Y.
     explained_x_, explained_y_ : float
         Share of the mean squared distance to the center on the axes kept.
     aligned_ : array of shape (n_samples, n_target_features)
@@ -836,7 +836,7 @@ default="auto"
         return float(moments - 2 * xp.sum((Cx @ P @ Cy) * P))
 
     def get_feature_names_out(self, input_features=None):
-        """Names of the columns that :meth:`transform` returns.
+        """Name the columns that :meth:`transform` returns.
 
         Parameters
         ----------
