@@ -10,51 +10,18 @@ Every stage reports its own failure, so that one of them does not cost the other
 
 from __future__ import annotations
 
-import datetime
-import importlib.util
 import inspect
 import itertools
-import json
-import pathlib
-import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-for package, folder in (("skicml_accel", ROOT / "accel"), ("skicml", ROOT)):
-    if importlib.util.find_spec(package) is None:
-        sys.path.insert(0, str(folder))
+from _report import milliseconds, run_stages, say
 
 N_COLUMNS, N_NEIGHBORS = 20, 10
-#: No stage starts after this many seconds.
-BUDGET = 400.0
-START = time.perf_counter()
-
-
-def say(text: str) -> None:
-    """Report progress on the error stream, which keeps the output plain JSON."""
-    sys.stderr.write(f"[{time.perf_counter() - START:6.1f} s] {text}\n")
-
-
-def hardware() -> dict[str, Any]:
-    """Name the device, the versions and the date."""
-    device = torch.cuda.get_device_properties(0)
-    return {
-        "device": device.name,
-        "capability": f"{device.major}.{device.minor}",
-        "processors": device.multi_processor_count,
-        "memory_gib": round(device.total_memory / 2**30, 1),
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
 
 
 def cloud(n: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
@@ -138,20 +105,6 @@ def check_posterior() -> dict[str, Any]:
         for a, b in zip(ours, theirs, strict=True)
     ]
     return {"passed": max(errors) < 1e-10, "relative_errors": errors}
-
-
-def milliseconds(run: Callable[[], object], seconds: float = 1.0) -> float:
-    """Median time of a call, the device idle before and after."""
-    run()
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(times) < 3 or (time.perf_counter() < end and len(times) < 50):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        torch.cuda.synchronize()
-        times.append(1e3 * (time.perf_counter() - start))
-    return round(statistics.median(times), 3)
 
 
 def time_knn() -> dict[str, Any]:
@@ -248,29 +201,6 @@ def time_proposals() -> dict[str, Any]:
     return results
 
 
-def main() -> int:
-    """Run all stages and print their report."""
-    if not torch.cuda.is_available():
-        sys.stdout.write(json.dumps({"skipped": "torch sees no CUDA device"}) + "\n")
-        return 0
-    report: dict[str, Any] = {"hardware": hardware()}
-    stages = (check_knn, check_posterior, time_knn, time_proposals, time_launches)
-    for stage in stages:
-        if time.perf_counter() - START > BUDGET:
-            report[stage.__name__] = {"skipped": "out of time"}
-            continue
-        say(stage.__name__)
-        try:
-            report[stage.__name__] = stage()
-        except Exception as error:  # noqa: BLE001 - the other stages shall still run
-            report[stage.__name__] = {"passed": False, "error": repr(error)}
-            say(f"failed: {error!r}")
-    text = json.dumps(report, indent=1)
-    sys.stdout.write(text + "\n")
-    if len(sys.argv) > 1:
-        pathlib.Path(sys.argv[1]).write_text(text + "\n")
-    return int(any(r.get("passed") is False for r in report.values()))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    stages = (check_knn, check_posterior, time_knn, time_proposals, time_launches)
+    sys.exit(run_stages(stages))
