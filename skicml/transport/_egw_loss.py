@@ -132,7 +132,7 @@ def pairwise_egw(spaces, *, debias=False, n_jobs=None, **params):
         Subtract half of the objectives of the spaces with themselves. These use the
         epsilon of the pair, which is relative to its mean squared cost.
     n_jobs : int or None, default=None
-        Processes over pairs, as in joblib; the result does not depend on it.
+        Processes over pairs, as in joblib; changes the result by rounding at most.
     **params : dict
         Parameters of :class:`LiftedGWAligner`.
 

@@ -356,7 +356,9 @@ def _sinkhorn_pass(
             z = left[at] @ right.T + q
             potential[at] = -logsumexp(np, z + log_b, 1)
             if not jacobi:
-                total += a[at] @ np.exp(z + potential[at, None])
+                # a column without weight may overflow; it is summed again below
+                with np.errstate(over="ignore", invalid="ignore"):
+                    total += a[at] @ np.exp(z + potential[at, None])
     settled = (total > least_column(dtype)) & np.isfinite(total)
     log_c = np.log(total, where=settled, out=np.zeros_like(total)).astype(dtype)
     known = p if jacobi else potential
