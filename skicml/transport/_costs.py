@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from skicml.base import to_like
@@ -132,6 +133,11 @@ def _parse(name: Any, params: dict[str, float] | None) -> Cost:
         )
     key = None if name == "precomputed" else FORMULAS[name]
     value = 1.0 if key is None else params.pop(key[0], key[1])
+    if not isinstance(value, Real):
+        raise TypeError(
+            f"cost_params of cost={name!r} must be a number, got {value!r}. Pass "
+            f"{{{key[0]!r}: {key[1]}}}, for example."  # type: ignore[index]
+        )
     if params:
         takes = f"only {key[0]!r}" if key else "no parameter"
         raise ValueError(

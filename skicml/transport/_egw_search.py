@@ -162,7 +162,7 @@ def distinct(descents: list[Descent], spaces: Spaces, unit: float) -> list[Bunch
     descents : list of Descent
         Outcomes.
     spaces : Spaces
-        What is matched.
+        What is matched, in the precision of the result.
     unit : float
         Squared unit of the scaled costs.
 
@@ -191,7 +191,7 @@ def distinct(descents: list[Descent], spaces: Spaces, unit: float) -> list[Bunch
                 (
                     state,
                     Bunch(
-                        gamma=state.gamma * unit**0.5,
+                        gamma=xp.astype(state.gamma, spaces.U.dtype) * unit**0.5,
                         egw=state.egw * unit,
                         matching=coupling.argmax(state.q),
                         count=1,

@@ -16,6 +16,9 @@ from skicml.transport._lifted_gw import LiftedGWAligner
 from skicml_accel._namespaces import namespace_of
 from skicml_accel._types import Array
 
+#: A cloud this many times as large as at the start does not come back.
+DIVERGED = 1e4
+
 
 def gw_gradient_flow(
     X, Y, *, n_steps=200, step_size=1.0, momentum=0.9, debias=True, verbose=0, **params
@@ -174,6 +177,11 @@ def gw_barycenter(
     return _descend(objective, init, n_steps, step_size, momentum, verbose)
 
 
+def _extent(X: Array) -> float:
+    xp = namespace_of(X)
+    return float(xp.max(xp.abs(X - xp.mean(X, axis=0))))
+
+
 class _Objective:
     """Weighted objectives between a cloud and fixed ones, less its own."""
 
@@ -235,6 +243,11 @@ def _descend(
         direction = slope / (weights[:, None] * curvature)
         velocity = momentum * velocity + direction
         X = X - step_size * velocity
+        if not _extent(X) < DIVERGED * _extent(path[0]):
+            raise ValueError(
+                f"The descent left the data behind at step {len(path)}. Lower step_size "
+                f"(now {step_size:g}) or momentum (now {momentum:g})."
+            )
         path.append(X)
         step.log(loss=loss)
     return Bunch(X=X, path=namespace_of(X).stack(path), loss=loop.history["loss"])

@@ -787,11 +787,12 @@ class LiftedGWAligner(
         plan = self._plan
         spaces = spaces_of(
             plan.source, plan.target, plan.scale, dense=self._solver == "kernel"
-        ).astype(self.dtype or dtype_name(plan.p))
+        )
+        fast = spaces.astype(self.dtype or dtype_name(plan.p))
         descents: list[Descent] = []
-        first = (random(spaces, rng) for _ in range(n_starts))
+        first = (random(fast, rng) for _ in range(n_starts))
         try:
-            search(self, descents, spaces, first)
+            search(self, descents, fast, first)
         finally:
             self.minima_ = [
                 Bunch(**{**entry, **_moved(entry, plan.p)})

@@ -157,6 +157,7 @@ def test_descents_keep_library_and_dtype():
     [
         ({"n_steps": 0}, "n_steps must be a positive integer, got 0"),
         ({"step_size": -1.0}, "step_size must be positive, got -1.0"),
+        ({"step_size": 1e9}, "left the data behind at step 1. Lower step_size"),
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"),
         ({"weights": [1.0]}, "one weight, not negative, for each"),
         ({"weights": [1.0, -1.0]}, "one weight, not negative, for each"),
