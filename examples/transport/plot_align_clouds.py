@@ -122,8 +122,10 @@ for (name, found), color, marker in zip(
     times.items(), ("#0072B2", "#D55E00"), "os", strict=True
 ):
     ax.loglog(list(found), list(found.values()), marker=marker, color=color, label=name)
+ax.set_xticks(SIZES, [f"{n:,}" for n in SIZES])
+ax.minorticks_off()
 ax.set(xlabel="points in each cloud", ylabel="processor time (s)")
-ax.legend()
+ax.legend(loc="lower right")
 plt.show()
 for name, found in times.items():
     print(name, {n: f"{value:.2f} s" for n, value in found.items()})
