@@ -520,10 +520,7 @@ class LiftedGWAligner(
             best.settled and self.marginal_error_ <= SLACK * self.sinkhorn_tol
         )
         self.explained_x_, self.explained_y_ = source.explained, target.explained
-        self.minima_ = [
-            Bunch(**{**entry, **_moved(entry, home)})
-            for entry in distinct(descents, spaces, self._unit)
-        ]
+        self.minima_ = self._minima(descents, spaces, home)
         matching = plan.argmax(source.embedding, source.diagonal)
         aligned = None
         if target.cost.name != "precomputed":
@@ -533,6 +530,16 @@ class LiftedGWAligner(
         if aligned is not None:
             self.aligned_ = to_like(aligned, home, cast=False)
         self._view_plan()
+
+    def _minima(
+        self, descents: list[Descent], spaces: Spaces, home: Array
+    ) -> list[Bunch]:
+        """Distinct solutions, in the library of X."""
+        found = distinct(descents, spaces, self._unit)
+        for entry in found:
+            for name in ("gamma", "matching"):
+                entry[name] = to_like(entry[name], home, cast=False)
+        return found
 
     def _view_plan(self) -> None:
         """Public names of what the plan holds."""
@@ -794,10 +801,7 @@ class LiftedGWAligner(
         try:
             search(self, descents, fast, first)
         finally:
-            self.minima_ = [
-                Bunch(**{**entry, **_moved(entry, plan.p)})
-                for entry in distinct(descents, spaces, self._unit)
-            ]
+            self.minima_ = self._minima(descents, spaces, plan.p)
         return self.minima_
 
     def exact_gw(self):
@@ -822,19 +826,8 @@ class LiftedGWAligner(
                 f"exact_gw takes up to {LARGEST_EXACT} rows, got {largest}. Fit a "
                 "sample, or compare score."
             )
-        xp = namespace_of(plan.p)
-        Cx, Cy = (
-            space.rows
-            if space.cost.name == "precomputed"
-            else space.cost.block(space.rows, space.rows)
-            for space in (plan.source, plan.target)
-        )
-        x, y = (1.0, 1.0) if self.cost_scale != "separate" else plan.scale
-        Cx, Cy = Cx / x, Cy / y
-        P = plan.block(slice(None))
-        a, b = plan.source.weights, plan.columns
-        moments = a @ ((Cx * Cx) @ a) + b @ ((Cy * Cy) @ b)
-        return float(moments - 2 * xp.sum((Cx @ P @ Cy) * P))
+        # only costs that were divided by different numbers stay divided
+        return plan.exact_cost(plan.scale if self.cost_scale == "separate" else (1, 1))
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that :meth:`transform` returns.
@@ -870,12 +863,6 @@ class LiftedGWAligner(
 
 #: The last bits of a marginal error do not make a fit unconverged.
 SLACK = 1.01
-
-
-def _moved(entry: dict[str, Any], home: Array) -> dict[str, Array]:
-    return {
-        name: to_like(entry[name], home, cast=False) for name in ("gamma", "matching")
-    }
 
 
 def _complain(found: Lift, name: str, kept: int | None) -> None:

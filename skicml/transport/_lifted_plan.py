@@ -123,6 +123,22 @@ class LiftedPlan:
         share = self.source.weights[rows] / xp.sum(weight, axis=1)
         return weight * share[:, None]
 
+    def exact_cost(self, scale: tuple[float, float]) -> float:
+        """Cost of the plan from whole matrices of costs, divided by ``scale``."""
+        Cx, Cy = (
+            (
+                space.rows
+                if space.cost.name == "precomputed"
+                else space.cost.block(space.rows, space.rows)
+            )
+            / unit
+            for space, unit in zip((self.source, self.target), scale, strict=True)
+        )
+        P = self.block(slice(None))
+        a, b = self.source.weights, self.columns
+        moments = a @ ((Cx * Cx) @ a) + b @ ((Cy * Cy) @ b)
+        return float(moments - 2 * namespace_of(P).sum((Cx @ P @ Cy) * P))
+
     def times(self, V: Array) -> Array:
         """Multiply the plan by V (m, k)."""
         source = self.source

@@ -201,8 +201,8 @@ def _tile(
 def _piece(left, right, p, bias, a, weight, jacobi, least, potential, total, doubtful):
     """Pass over some rows; ``total`` (width,) gets their share of the columns.
 
-    Rows whose sum is below ``least`` or infinite are marked in ``doubtful`` and add nothing, unless
-    ``jacobi`` wants them as they are.
+    Rows whose sum is below ``least`` or infinite are marked in ``doubtful`` and add
+    nothing, unless ``jacobi`` wants them as they are.
     """
     n, depth = left.shape
     width = right.shape[1]
