@@ -130,8 +130,8 @@ class LiftedGWAligner(
         ``epsilon`` is small, to other solutions of about the same objective.
     diagonal : {"exact", "truncated"}, default="exact"
         Whether distances to the center are those of all axes, or of those kept. The
-        latter is the authors' code, matches worse, and keeps the objective a
-        Gromov-Wasserstein cost of truncated spaces.
+        latter is the authors' code, matches worse with few axes, and keeps the
+        objective a Gromov-Wasserstein cost of truncated spaces.
     cost_scale : {"rms", "separate", "none"}, default="rms"
         What costs are divided by: their common root mean square, each by its own, or
         nothing. Results come back in the units of the cost, except with "separate",
@@ -139,8 +139,8 @@ class LiftedGWAligner(
     init : {"auto", "zero", "random", "sign"} or int array, default="auto"
         Start of gamma: "zero" matches by the distance to the center, "sign" maps
         leading axes to plus or minus leading axes in all 8 ways, "random" draws
-        ``n_init`` matrices, an array (n_samples,) gives the target row of each row. "auto"
-        is "zero", with larger ``n_init`` followed by "sign" and "random".
+        ``n_init`` matrices, an array (n_samples,) gives the target row of each row.
+        "auto" is "zero", with larger ``n_init`` followed by "sign" and "random".
     n_init : int, default=1
         Starts of "auto" and "random"; the lowest objective is kept.
     max_iter : int, default=100

@@ -481,12 +481,13 @@ def test_unfinished_loops_name_their_parameter():
         LiftedGWAligner(max_iter=1).fit(X, Y)
 
 
-def test_progress_is_shown_when_asked_for(monkeypatch):
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_progress_is_shown_when_asked_for(monkeypatch, verbose):
     X, Y = clouds()
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    quiet().fit(X, Y)
-    assert stream.getvalue() == ""
+    quiet(verbose=verbose).fit(X, Y)
+    assert bool(stream.getvalue()) == bool(verbose)
 
 
 def test_settings_that_do_not_fit_warn():
