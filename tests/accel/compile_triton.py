@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from skicml_accel.neighbors import _knn_triton
-from skicml_accel.transport import _sinkhorn_triton
+from skicml_accel.transport import _masked_gw_triton, _sinkhorn_triton
 
 TYPES = {
     "query": "*fp32",
@@ -99,6 +99,31 @@ def compile_stream(architecture, depth, width, averages):
     }
 
 
+def compile_mask(architecture, rule, dtype):
+    arrays = ("residual", "cost", "price", "mask", "first", "second")
+    constants = {"RULE": rule, "BLOCK": _masked_gw_triton.BLOCK}
+    source = ASTSource(
+        _masked_gw_triton._mask_kernel,
+        {
+            **dict.fromkeys(arrays, f"*{dtype}"),
+            "size": "i64",
+            **dict.fromkeys(constants, "constexpr"),
+        },
+        constexprs=constants,
+        attrs={(place,): [["tt.divisibility", 16]] for place in range(6)},
+    )
+    kernel = triton.compile(source, target=GPUTarget("cuda", architecture, 32))
+    return {
+        "kernel": "_mask_kernel",
+        "architecture": architecture,
+        "rule": rule,
+        "dtype": dtype,
+        "shared": kernel.metadata.shared,
+        "entry": ".entry _mask_kernel" in kernel.asm["ptx"],
+        **resources(kernel.asm["cubin"]),
+    }
+
+
 def resources(cubin):
     """Read registers and stack bytes a thread with the tool that Triton brings."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -124,6 +149,10 @@ def main():
     results += [
         compile_stream(*case)
         for case in itertools.product((80, 90), (32, 64), (32, 64), (False, True))
+    ]
+    results += [
+        compile_mask(*case)
+        for case in itertools.product((80, 90), range(3), ("fp32", "fp64"))
     ]
     sys.stdout.write(json.dumps(results, indent=1))
 

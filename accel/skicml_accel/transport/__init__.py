@@ -5,6 +5,12 @@ from skicml_accel.transport._cost import (
     cost_block_matvec,
     cost_block_matvec_estimate_bytes,
 )
+from skicml_accel.transport._masked_gw import (
+    mask_update,
+    masked_gw_estimate_bytes,
+    masked_gw_grad,
+    pair_residual,
+)
 from skicml_accel.transport._sinkhorn import (
     plan_argmax,
     plan_contract,
@@ -17,6 +23,10 @@ __all__ = [
     "cost_block",
     "cost_block_matvec",
     "cost_block_matvec_estimate_bytes",
+    "mask_update",
+    "masked_gw_estimate_bytes",
+    "masked_gw_grad",
+    "pair_residual",
     "plan_argmax",
     "plan_contract",
     "plan_contract_estimate_bytes",
