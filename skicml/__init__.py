@@ -14,6 +14,7 @@ _PACKAGES = ("base", "neighbors", "optimize", "transport")
 _HOMES = {
     "ENNRegressor": "skicml.neighbors",
     "LiftedGWAligner": "skicml.transport",
+    "SRGWMatcher": "skicml.transport",
     "TuRBOENN": "skicml.optimize",
     "TuRBOENNSearchCV": "skicml.optimize",
     "minimize_turbo_enn": "skicml.optimize",

@@ -32,6 +32,12 @@ SMALL = {
     },
     "LiftedLarge": {"problems": {"20,000 on one scale": (600, "cnt")}},
     "LiftedQuality": {"seeds": range(1)},
+    "MaskedGradient": {"n": 100},
+    "MatcherPeers": {"repeats": 1},
+    "MatcherQuality": {"seeds": range(1)},
+    "MatcherGraphs": {"seeds": range(1)},
+    "MatcherUnweighted": {"seeds": range(1)},
+    "MatcherMemory": {"n": 50},
 }
 
 

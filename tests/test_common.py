@@ -31,6 +31,9 @@ ESTIMATORS = [
     skicml.LiftedGWAligner(),
     skicml.LiftedGWAligner(solver="cnt", n_components=3),
     skicml.LiftedGWAligner(solver="multiscale", dtype=None),
+    skicml.SRGWMatcher(),
+    skicml.SRGWMatcher(penalty="hard", init="tlb", lam=0.5, anneal=0.75),
+    skicml.SRGWMatcher(solver="sinkhorn", init="welsch", masks="source"),
 ]
 
 

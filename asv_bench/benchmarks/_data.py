@@ -91,3 +91,57 @@ def turned_digits(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.nda
     order = rng.permutation(n)
     noisy = images + 0.05 * rng.standard_normal(images.shape)
     return images, (noisy @ turn)[order], np.argsort(order)
+
+
+def corrupted_distances(
+    n: int, source: float, target: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distances of a cloud and of the same, moved by 1 %, turned and shuffled.
+
+    Shares ``source`` and ``target`` of the pairs are replaced by uniform noise up to the largest
+    distance. Returns both matrices, (n, n), and the row of the second that is each of the first.
+    """
+    from scipy.spatial.distance import pdist, squareform
+
+    rng = np.random.default_rng(seed)
+    points = rng.random((n, 2))
+    angle = rng.uniform(0, 2 * np.pi)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    order = rng.permutation(n)
+    moved = points + 0.01 * points.std() * rng.standard_normal((n, 2))
+    costs = []
+    for cloud, share in ((points, source), ((moved @ turn)[order], target)):
+        distances = pdist(cloud)
+        wrong = rng.random(len(distances)) < share
+        distances[wrong] = rng.uniform(0, distances.max(), wrong.sum())
+        costs.append(squareform(distances))
+    return costs[0], costs[1], np.argsort(order)
+
+
+def noisy_graph(
+    name: str, share: float, *, weighted: bool = True, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Real graph, and a shuffled copy with a share of spurious edges.
+
+    Returns both adjacency matrices, relative to the largest weight of the first, the clean copy,
+    and which of the copy's edges are spurious, all (n, n).
+    """
+    import networkx
+
+    makers = {
+        "les miserables": (networkx.les_miserables_graph, (5, 32)),
+        "karate club": (networkx.karate_club_graph, (4, 9)),
+    }
+    make, weights = makers[name]
+    graph = networkx.to_numpy_array(make(), weight="weight" if weighted else None)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(graph))
+    clean = graph[np.ix_(order, order)]
+    noisy, spurious = clean.copy(), np.zeros(clean.shape, dtype=bool)
+    absent = np.argwhere(np.triu(clean == 0, 1))
+    count = round(share * np.count_nonzero(np.triu(graph)))
+    for i, k in absent[rng.choice(len(absent), count, replace=False)]:
+        noisy[i, k] = noisy[k, i] = rng.integers(*weights) if weighted else 1
+        spurious[i, k] = spurious[k, i] = True
+    largest = graph.max()
+    return graph / largest, noisy / largest, clean / largest, spurious

@@ -6,7 +6,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
 
 from skicml.base import check_weights, check_X, is_device_array, to_host, to_like
 from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
@@ -25,6 +30,39 @@ NOT_GIVEN = _NotGiven()
 
 #: Two spaces are centered, hence need two rows each.
 MIN_ROWS = 2
+#: Rows of the largest sample that is scored.
+SCORED_ROWS = 2_000
+
+
+class IntoTargetMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Name the columns of a transformer that carries rows into its target.
+
+    ``_keep_names(y)`` is called in ``fit``; the estimator has ``_n_features_out``.
+    """
+
+    _target_names: np.ndarray | None
+
+    def _keep_names(self, y: Any) -> None:
+        names = getattr(y, "columns", None)
+        self._target_names = None if names is None else np.asarray(names, dtype=object)
+
+    def get_feature_names_out(self, input_features: None = None) -> np.ndarray:
+        """Name the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored; columns of the source do not name those of the target.
+
+        Returns
+        -------
+        object array of shape (n_target_features,)
+            Columns of y if it was a data frame, else numbered names.
+        """
+        check_is_fitted(self)
+        if self._target_names is not None:
+            return self._target_names.copy()
+        return super().get_feature_names_out()
 
 
 def check_spaces(
@@ -197,6 +235,24 @@ def check_marginal(weights: Any, rows: Array, *, name: str) -> Array:
             )
         host = host / total
     return to_like(host, rows)
+
+
+def sample_rows(rows: Array) -> Array:
+    """Choose at most 2,000 rows, evenly spaced.
+
+    Parameters
+    ----------
+    rows : array of shape (n, ...)
+        What is chosen from; dense, or a SciPy matrix.
+
+    Returns
+    -------
+    int64 array of shape (min(n, 2000),)
+        Indices, in the library and on the device of ``rows``.
+    """
+    n = rows.shape[0]
+    index = np.unique(np.linspace(0, n - 1, min(n, SCORED_ROWS)).round().astype(int))
+    return to_like(index, rows, cast=False)
 
 
 def check_cost_matrix(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
+from functools import partial
 from typing import Any
-
-import numpy as np
-from joblib import Parallel, delayed
 
 from skicml.base import optional_import
 from skicml.transport._egw_gradient import check_differentiable, loss_and_gradients
 from skicml.transport._lifted_gw import LiftedGWAligner
+from skicml.transport._pairs import symmetric_table
 
 
 def egw_loss(X, Y, *, source_weight=None, target_weight=None, debias=False, **params):
@@ -165,18 +163,14 @@ def pairwise_egw(spaces, *, debias=False, n_jobs=None, **params):
     >>> bool(D[0, 1] > 0) and bool((D == D.T).all())
     True
     """
-    spaces = list(spaces)
-    pairs = list(itertools.combinations_with_replacement(range(len(spaces)), 2))
-    wanted = [pair for pair in pairs if not debias or pair[0] != pair[1]]
-    found = Parallel(n_jobs=n_jobs)(
-        delayed(_objective)(spaces[i], spaces[j], debias, params) for i, j in wanted
+    return symmetric_table(
+        list(spaces),
+        partial(_objective, debias=debias, params=params),
+        diagonal=not debias,
+        n_jobs=n_jobs,
     )
-    D = np.zeros((len(spaces), len(spaces)))
-    for (i, j), value in zip(wanted, found, strict=True):
-        D[i, j] = D[j, i] = value
-    return D
 
 
-def _objective(X: Any, Y: Any, debias: bool, params: dict[str, Any]) -> float:
+def _objective(X: Any, Y: Any, *, debias: bool, params: dict[str, Any]) -> float:
     aligner = LiftedGWAligner(**params, debias=debias).fit(X, Y)
     return aligner.debiased_ if debias else aligner.egw_

@@ -145,7 +145,7 @@ class Coupling:
         a, b = self.spaces.a, self.spaces.b
         if self._z is None:
             return sinkhorn_pass(self.left, self.right, p, q, a, b, jacobi=jacobi)
-        return _dense_pass(self._z, p, q, a, b, jacobi)
+        return dense_pass(self._z, p, q, a, b, jacobi)
 
     @property
     def rounding(self) -> float:
@@ -179,7 +179,7 @@ def factors(
     return left, xp.concat([W, t[:, None]], axis=1)
 
 
-def _dense_pass(
+def dense_pass(
     z: Array, p: Array, q: Array, a: Array, b: Array, jacobi: bool
 ) -> tuple[Array, Array]:
     """Do what :func:`sinkhorn_pass` does with a stored matrix."""

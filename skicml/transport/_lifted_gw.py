@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
@@ -29,10 +28,12 @@ from skicml.base import (
 from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.transport._clouds import (
     NOT_GIVEN,
+    IntoTargetMixin,
     check_cost_matrix,
     check_marginal,
     check_spaces,
     check_target_rows,
+    sample_rows,
 )
 from skicml.transport._costs import FORMULAS, Cost, parse_costs
 from skicml.transport._egw_search import Descent, best_of, distinct, search
@@ -48,10 +49,8 @@ AUTO_KERNEL = 500
 AUTO_CNT = 20_000
 #: Entries of the largest plan that is returned as a matrix.
 LARGEST_PLAN = 25_000_000
-#: Rows of the largest problem whose exact cost is computed, and of the largest sample
-#: that is scored.
+#: Rows of the largest problem whose exact cost is computed.
 LARGEST_EXACT = 4_000
-SCORED_ROWS = 2_000
 #: Relative epsilon below which single precision resolves no plan.
 SMALLEST_SINGLE = 1e-5
 #: Share of negative eigenvalues, and of the distances kept, that call for a warning.
@@ -76,9 +75,7 @@ def _has_coordinates(side: str) -> Callable[[Any], bool]:
     return check
 
 
-class LiftedGWAligner(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, SkicmlEstimator
-):
+class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     r"""Match two spaces that share no coordinates by their inner distances, at scale.
 
     Use it to align embeddings, point clouds or shapes that differ by rotation,
@@ -369,8 +366,7 @@ class LiftedGWAligner(
         X, Y = check_spaces(self, X, y)
         a = check_marginal(source_weight, X, name="source_weight")
         b = check_marginal(target_weight, Y, name="target_weight")
-        names = getattr(y, "columns", None)
-        self._target_names = None if names is None else np.asarray(names, dtype=object)
+        self._keep_names(y)
         home = X
         device = resolve_device(self.device)
         X, Y, a, b = (to_device(array, device) for array in (X, Y, a, b))
@@ -740,14 +736,11 @@ class LiftedGWAligner(
         source, target = self._plan.source, self._plan.target
         if source.cost.name == "precomputed":
             rows, matching = None, self.matching_
-            n = matching.shape[0]
         else:
             check_same_home(self, X, "embedding_x_", "score")
             rows = check_X(self, X, reset=False, method="score")
-            n = rows.shape[0]
         xp = namespace_of(self._plan.p)
-        kept = np.unique(np.linspace(0, n - 1, min(n, SCORED_ROWS)).round().astype(int))
-        index = xp.asarray(kept, device=getattr(self._plan.p, "device", None))
+        index = sample_rows(matching if rows is None else rows)
         if rows is None:
             matching = xp.take(matching, index)
             Cx = xp.take(xp.take(source.rows, index, axis=0), index, axis=1)
@@ -828,24 +821,6 @@ class LiftedGWAligner(
             )
         # only costs that were divided by different numbers stay divided
         return plan.exact_cost(plan.scale if self.cost_scale == "separate" else (1, 1))
-
-    def get_feature_names_out(self, input_features=None):
-        """Name the columns that :meth:`transform` returns.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored; columns of the source do not name those of the target.
-
-        Returns
-        -------
-        object array of shape (n_target_features,)
-            Columns of y if it was a data frame, else numbered names.
-        """
-        check_is_fitted(self)
-        if self._target_names is not None:
-            return self._target_names.copy()
-        return super().get_feature_names_out()
 
     @property
     def _n_features_out(self) -> int:
