@@ -72,7 +72,8 @@ METHODS = (
         "Achieving Structurally Robust Gromov-Wasserstein Distance via Adaptive "
         "Dual-Mask",
         None,
-        "matching of two structures with outliers",
+        "matching of two structures of which single pairs are wrong",
+        "_srgw_matcher",
     ),
     Method(
         "OTSubsetSelector",

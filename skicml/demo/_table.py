@@ -28,7 +28,7 @@ CAPTION = (
     "one thread, the least of the repeats; the ratio is our time over the peer's, so "
     "below 1 we are faster. Peers: KNeighborsRegressor, GaussianProcessRegressor and "
     "RandomizedSearchCV of scikit-learn, differential_evolution of SciPy, "
-    "entropic_gromov_wasserstein of POT."
+    "entropic_gromov_wasserstein and gromov_wasserstein of POT."
 )
 
 

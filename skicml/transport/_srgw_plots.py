@@ -26,9 +26,7 @@ def plot_plan(plan: np.ndarray, assignment: np.ndarray, ax: Any) -> Any:
 def plot_mask(mask: np.ndarray, side: str, ax: Any) -> Any:
     """Draw a mask (n, n), dark where it filters."""
     ax = check_axes(ax, needed_by=WHO)
-    picture = ax.imshow(
-        1 - mask, cmap="magma_r", vmin=0, vmax=1, interpolation="nearest"
-    )
+    picture = ax.imshow(1 - mask, cmap="Reds", vmin=0, vmax=1, interpolation="nearest")
     ax.set(xlabel=f"row of the {side}", ylabel=f"row of the {side}")
     ax.figure.colorbar(picture, ax=ax, label="filtered share of the pair")
     return ax
