@@ -82,7 +82,8 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     dimension or number of rows: ``fit(X, Y)`` finds which rows of Y correspond to
     which rows of X, ``transform`` carries rows of X into the space of Y, new rows
     included. Prefer a linear method such as Procrustes where a correspondence is known,
-    and a partial or unbalanced solver where rows have no partner.
+    :class:`SRGWMatcher` where single distances are corrupted, and a partial or
+    unbalanced solver where rows have no partner.
 
     Minimized over all couplings P of the weights a and b is
 

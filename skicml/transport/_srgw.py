@@ -62,7 +62,20 @@ SIDES = ("source", "target")
 
 
 class MaskCollapseWarning(UserWarning):
-    """Most pairs are masked, so that the plan rests on few."""
+    """Most pairs are masked, so that the plan rests on few.
+
+    Turn it into an error with ``warnings.simplefilter`` to stop a search at such fits.
+
+    See Also
+    --------
+    SRGWMatcher : Warns so, if less than a fifth of the pairs of a space is trusted.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skicml.transport import MaskCollapseWarning
+    >>> warnings.simplefilter("default", MaskCollapseWarning)
+    """
 
 
 def _has_coordinates(side: str) -> Callable[[Any], bool]:
@@ -127,8 +140,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         With "auto", how many robust standard deviations make an outlier.
     masks : {"both", "source", "target", "none"}, default="both"
         Spaces with a mask; "none" is Gromov-Wasserstein.
-    init : str or array of shape (n_samples, n_targets) or (k, n_samples, n_targets), \
-default="auto"
+    init : str or array of shape ([k, ]n_samples, n_targets), default="auto"
         Starts: "tlb" matches rows by the quantiles of their costs, "welsch" refines
         that under a saturating loss, "density" does so from the densities of the costs,
         "random" from a random matching; "product" is the independent plan, "gw" the
@@ -352,8 +364,7 @@ default="auto"
         X : array of shape (n_samples, n_features) or (n_samples, n_samples), or graph
             The source: rows, dense or sparse; with ``metric="precomputed"`` the matrix
             of its costs, or a sparse matrix or networkx graph of ``graph_cost``.
-        y : array of shape (n_targets, n_target_features) or (n_targets, n_targets), \
-or graph
+        y : array of shape (n_targets, n_target_features) or as X for costs
             The target, of any number of rows and columns.
         source_weight : array of shape (n_samples,) or None, default=None
             Mass of each row of X, divided by its sum; None means equal.
@@ -791,7 +802,7 @@ or graph
         return -float(namespace_of(gap).mean(gap * gap))
 
     def masked_cost(self, side="source"):
-        """Costs of a space, multiplied by the trust in them.
+        """Multiply the costs of a space by the trust in them.
 
         Parameters
         ----------
@@ -811,7 +822,7 @@ or graph
         return self._mask(side) * self._costs[SIDES.index(side)]
 
     def edge_outliers(self, side="source", *, threshold=0.5):
-        """Pairs that the mask filters.
+        """List the pairs that the mask filters.
 
         Parameters
         ----------

@@ -36,5 +36,5 @@ def plot_trust(trust: np.ndarray, side: str, ax: Any) -> Any:
     """Draw the trust in rows (n,), sorted."""
     ax = check_axes(ax, needed_by=WHO)
     ax.plot(np.sort(trust), ".", color="tab:blue")
-    ax.set(xlabel=f"rows of the {side}, sorted", ylabel="trust", ylim=(0, 1.02))
+    ax.set(xlabel=f"rows of the {side}, sorted", ylabel="trust")
     return ax
