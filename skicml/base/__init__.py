@@ -15,6 +15,7 @@ from skicml.base._optional import optional_import
 from skicml.base._progress import Progress
 from skicml.base._random import RANDOM_STATE, check_generator
 from skicml.base._validation import check_same_home, check_weights, check_X, check_X_y
+from skicml.base._warn import warn_user
 
 __all__ = [
     "RANDOM_STATE",
@@ -36,4 +37,5 @@ __all__ = [
     "to_host",
     "to_like",
     "validated_fit",
+    "warn_user",
 ]

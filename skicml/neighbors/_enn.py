@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,6 +25,7 @@ from skicml.base import (
     to_host,
     to_like,
     validated_fit,
+    warn_user,
 )
 from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.neighbors._enn_fit import (
@@ -555,23 +555,19 @@ class ENNRegressor(MultiOutputMixin, RegressorMixin, SkicmlEstimator):
         # rows that may be needed to make up the mass of n_neighbors
         self._most_neighbors = min(k, n)
         if k > n:
-            warnings.warn(
+            warn_user(
                 f"n_neighbors={k} is more than the {n} training rows; {n} are used. "
                 "Lower n_neighbors or give more rows.",
-                UserWarning,
-                stacklevel=5,
             )
         elif weight is not None:
             lightest = np.cumsum(np.sort(weight))
             self._most_neighbors = min(n, 1 + int(np.searchsorted(lightest, k)))
             if lightest[-1] < k:
-                warnings.warn(
+                warn_user(
                     f"sample_weight sums to {lightest[-1]:.3g}, less than n_neighbors="
                     f"{k}, so every row takes part in every prediction. A weight says "
                     "how often a row counts: multiply the weights, or lower "
                     "n_neighbors.",
-                    UserWarning,
-                    stacklevel=5,
                 )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,14 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skicml.base import check_weights, check_X, is_device_array, to_host, to_like
+from skicml.base import (
+    check_weights,
+    check_X,
+    is_device_array,
+    to_host,
+    to_like,
+    warn_user,
+)
 from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
 from skicml_accel._types import Array
 
@@ -34,6 +40,14 @@ MIN_ROWS = 2
 SCORED_ROWS = 2_000
 
 
+def _names_of(y: Any) -> np.ndarray | None:
+    """Names of columns, if all are text, as scikit-learn has it."""
+    names = getattr(y, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return np.asarray(names, dtype=object)
+
+
 class IntoTargetMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Name the columns of a transformer that carries rows into its target.
 
@@ -43,8 +57,18 @@ class IntoTargetMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _target_names: np.ndarray | None
 
     def _keep_names(self, y: Any) -> None:
-        names = getattr(y, "columns", None)
-        self._target_names = None if names is None else np.asarray(names, dtype=object)
+        self._target_names = _names_of(y)
+
+    def _check_names(self, y: Any) -> None:
+        """Raise unless rows of the target have the columns seen in ``fit``."""
+        names = _names_of(y)
+        seen = self._target_names
+        if names is None or seen is None or np.array_equal(names, seen):
+            return
+        raise ValueError(
+            f"y has the columns {list(names)}, but the target seen in fit has "
+            f"{list(seen)}. Select these, in this order."
+        )
 
     def get_feature_names_out(self, input_features: None = None) -> np.ndarray:
         """Name the columns that ``transform`` returns.
@@ -159,12 +183,21 @@ def _check_target(
     except (TypeError, ValueError) as error:
         text = str(error).replace("Input X ", "Input y ").replace("X has ", "y has ")
         raise type(error)(f"In the target y: {text}") from error
-    if array_kind(Y) == "scipy.sparse":
-        return Y.astype(dtype_name(like), copy=False)
-    moved = to_like(Y, like)
-    xp = namespace_of(moved)
+    is_sparse = array_kind(Y) == "scipy.sparse"
+    if is_sparse and is_device_array(like):
+        raise TypeError(
+            f"The target y is a sparse matrix, but X is a {array_kind(like)} array. "
+            "Pass y.toarray(), or X as NumPy."
+        )
+    with np.errstate(over="ignore"):
+        if is_sparse:
+            moved = Y.astype(dtype_name(like), copy=False)
+            Y, values = Y.data, moved.data
+        else:
+            moved = values = to_like(Y, like)
+    xp = namespace_of(values)
     # a cast to float32 may overflow
-    if dtype_name(Y) != dtype_name(moved) and not xp.all(xp.isfinite(moved)):
+    if dtype_name(Y) != dtype_name(values) and not xp.all(xp.isfinite(values)):
         raise ValueError(
             "In the target y: a value is too large for float32, the dtype of X. "
             "Pass X as float64."
@@ -227,11 +260,9 @@ def check_marginal(weights: Any, rows: Array, *, name: str) -> Array:
             host = host / host.max()
             total = host.sum()
         if abs(total - 1) > 1e-3:
-            warnings.warn(
+            warn_user(
                 f"{name} sums to {total:.6g} and is divided by its sum; pass weights "
                 "that sum to 1 to silence this.",
-                UserWarning,
-                stacklevel=3,
             )
         host = host / total
     return to_like(host, rows)
@@ -295,11 +326,12 @@ def check_cost_matrix(
             f"{tuple(cost.shape)} for the {name}. Pass all pairwise costs."
         )
     xp = namespace_of(cost)
-    gap = float(xp.max(xp.abs(cost - cost.T)))
+    with np.errstate(over="ignore"):
+        gap = float(xp.max(xp.abs(cost - cost.T)))
     largest = float(xp.max(xp.abs(cost)))
     bound = (1e-8 if dtype_name(cost) == "float64" else 1e-5) * largest
     if gap > bound and not symmetrize:
         raise ValueError(
             f"The {name} cost is not symmetric (max |C - C'| = {gap:.3g}). {remedy}"
         )
-    return cost if gap == 0 else (cost + cost.T) / 2
+    return cost if gap == 0 else cost / 2 + cost.T / 2

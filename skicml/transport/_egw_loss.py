@@ -8,7 +8,7 @@ from typing import Any
 from skicml.base import optional_import
 from skicml.transport._egw_gradient import check_differentiable, loss_and_gradients
 from skicml.transport._lifted_gw import LiftedGWAligner
-from skicml.transport._pairs import symmetric_table
+from skicml.transport._pairs import symmetric_table, with_seed
 
 
 def egw_loss(X, Y, *, source_weight=None, target_weight=None, debias=False, **params):
@@ -165,7 +165,7 @@ def pairwise_egw(spaces, *, debias=False, n_jobs=None, **params):
     """
     return symmetric_table(
         list(spaces),
-        partial(_objective, debias=debias, params=params),
+        partial(_objective, debias=debias, params=with_seed(params)),
         diagonal=not debias,
         n_jobs=n_jobs,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -24,6 +23,7 @@ from skicml.base import (
     to_device,
     to_like,
     validated_fit,
+    warn_user,
 )
 from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.transport._clouds import (
@@ -396,11 +396,9 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
             if self._solver != "kernel":
                 kept = min(self.n_components, rows.shape[0] - 1)
                 if kept < self.n_components:
-                    warnings.warn(
+                    warn_user(
                         f"n_components={self.n_components} exceeds the {kept} axes of "
                         f"{rows.shape[0]} rows of the {name} and is clipped.",
-                        UserWarning,
-                        stacklevel=3,
                     )
             dtype = self.dtype or dtype_name(rows)
             found = lift(
@@ -483,12 +481,10 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         self._unit = 1.0 if self.cost_scale == "separate" else self.scale_[0] ** 2
         relative = self.epsilon * self.scale_[0] * self.scale_[1] / self._rms**2
         if self.dtype == "float32" and relative < SMALLEST_SINGLE:
-            warnings.warn(
+            warn_user(
                 f"epsilon={self.epsilon:g} is {relative:.2g} of the mean squared cost, "
                 "too little for dtype='float32'. Pass dtype='float64' or a larger "
                 "epsilon.",
-                UserWarning,
-                stacklevel=5,
             )
         return self.scale_
 
@@ -568,20 +564,18 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
 
     def _warn_unless_converged(self) -> None:
         if self.marginal_error_ > SLACK * self.sinkhorn_tol:
-            warnings.warn(
+            warn_user(
                 f"The column sums of the plan are off by {self.marginal_error_:.2g} in "
                 f"all, above sinkhorn_tol={self.sinkhorn_tol:g}. Raise "
                 f"sinkhorn_max_iter (now {self.sinkhorn_max_iter}) or epsilon, or "
                 "compute in float64 (X and dtype).",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         elif not self._settled:
-            warnings.warn(
+            warn_user(
                 f"The objective still changed after max_iter={self.max_iter} "
                 f"iterations, by more than tol={self.tol:g}. Raise max_iter, or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     @property
@@ -677,6 +671,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         """
         check_is_fitted(self)
         target = self._plan.target
+        self._check_names(y)
         Y = check_target_rows(self, y, target.rows)
         W, t = target.embed(Y)
         return self._plan.reverse_means(W, t, self._plan.source.rows)
@@ -844,17 +839,13 @@ SLACK = 1.01
 def _complain(found: Lift, name: str, kept: int | None) -> None:
     """Warn about a lift that is not what the method needs."""
     if found.defect > LARGEST_DEFECT and kept is not None:
-        warnings.warn(
+        warn_user(
             f"The {name} cost is not of conditionally negative type: "
             f"{found.defect:.1%} of its spectrum is negative and ignored. Use "
             "solver='kernel', or embed the costs first, such as with MDS.",
-            UserWarning,
-            stacklevel=5,
         )
     if found.explained < SMALLEST_EXPLAINED:
-        warnings.warn(
+        warn_user(
             f"The {kept} axes of the {name} hold {found.explained:.0%} of its mean "
             f"squared distance to the center. Raise n_components.",
-            UserWarning,
-            stacklevel=5,
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import pairwise_distances
 
 from skicml.base import to_host, to_like
@@ -33,6 +34,14 @@ class Metric:
     metric: str | Callable[..., float]
     params: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        needed = {"seuclidean": "V", "mahalanobis": "VI"}.get(str(self.metric))
+        if needed is not None and needed not in self.params:
+            raise ValueError(
+                f"metric={self.metric!r} needs {needed!r} in metric_params, or it would "
+                "differ between fitted and new rows. Pass it, or scale the rows."
+            )
+
     def within(self, X: Array) -> Array:
         """Distances between all rows of X (n, d), (n, n)."""
         return self._checked(self._block(X, None), X)
@@ -44,7 +53,8 @@ class Metric:
     def _block(self, X: Array, Y: Array | None) -> Array:
         dense = array_kind(X) != "scipy.sparse" and array_kind(Y) != "scipy.sparse"
         if self.metric in KERNELS and not self.params and dense:
-            return cost_block(X, X if Y is None else Y, cost=self.metric)
+            with np.errstate(over="ignore"):
+                return cost_block(X, X if Y is None else Y, cost=self.metric)
         block = pairwise_distances(
             to_host(X),
             None if Y is None else to_host(Y),

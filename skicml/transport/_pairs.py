@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+
+from skicml.base import check_generator
+
+
+def with_seed(params: dict[str, Any]) -> dict[str, Any]:
+    """Replace a shared generator by a number, which is the same for each pair."""
+    seed = params.get("random_state")
+    if seed is None or isinstance(seed, Integral):
+        return params
+    drawn = check_generator(seed).integers(2**31)
+    return {**params, "random_state": int(drawn)}
 
 
 def symmetric_table(
@@ -34,8 +46,15 @@ def symmetric_table(
     -------
     float64 array of shape (n_spaces, n_spaces)
         The values.
+
+    Raises
+    ------
+    ValueError
+        If there are no spaces.
     """
     n = len(spaces)
+    if n == 0:
+        raise ValueError("There are no spaces to compare. Pass one at least.")
     pairs = [
         pair
         for pair in itertools.combinations_with_replacement(range(n), 2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,46 +19,39 @@ from skicml.base import (
     check_generator,
     check_same_home,
     check_X,
-    resolve_device,
-    to_device,
     to_host,
     to_like,
     validated_fit,
+    warn_user,
 )
 from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.transport import _srgw_plots as plots
 from skicml.transport._clouds import (
     NOT_GIVEN,
     IntoTargetMixin,
-    check_cost_matrix,
-    check_marginal,
-    check_spaces,
     check_target_rows,
     sample_rows,
 )
-from skicml.transport._graphs import GRAPH_COSTS, graph_cost_matrix, is_graph
-from skicml.transport._metric import Metric
-from skicml.transport._srgw_search import (
-    Descent,
-    Settings,
-    best_of,
-    search,
+from skicml.transport._graphs import GRAPH_COSTS
+from skicml.transport._srgw_input import (
+    SIDES,
+    Inputs,
+    matrix_of,
+    metric_of,
+    read_inputs,
+    read_settings,
+    read_starts,
 )
+from skicml.transport._srgw_search import Descent, Settings, best_of, search
 from skicml.transport._srgw_solver import PRICES, Problem, State, polish
-from skicml.transport._srgw_starts import INITS, names_of, starts
-from skicml_accel._namespaces import array_kind, device_kind, dtype_name, namespace_of
+from skicml.transport._srgw_starts import INITS
+from skicml.transport._transport_steps import rounded
+from skicml_accel._namespaces import array_kind, namespace_of
 from skicml_accel._types import Array
 from skicml_accel.transport import masked_gw_grad
 
-#: Entries of a plan up to which ``solver="auto"`` solves transport exactly.
-AUTO_EXACT = 4_000_000
-#: Rows from which two distinct costs are taken as a sign of an unweighted graph.
-MIN_BINARY = 4
 #: Mean of a mask below which too little is left to trust the plan.
 COLLAPSE = 0.2
-#: Error of the marginals of a start, as a sum of absolute values.
-START_TOL = 1e-6
-SIDES = ("source", "target")
 
 
 class MaskCollapseWarning(UserWarning):
@@ -122,7 +115,8 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         Distance within each space: a name or a function of two rows, as in
         :func:`sklearn.metrics.pairwise_distances`. "precomputed": each space is its
         symmetric matrix of costs, of any meaning; a sparse matrix or a graph of
-        networkx is turned into one by ``graph_cost``.
+        networkx is turned into one by ``graph_cost``. Cross-validation cannot cut the
+        matrix of the target and takes rows only.
     metric_params : dict or None, default=None
         Keyword arguments of the metric, or ``{"time": 1.0}`` of the heat kernel.
     graph_cost : {"weight", "shortest_path", "heat"}, default="weight"
@@ -216,8 +210,8 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
     lam_ : float
         The price that the masks follow from, in squared units of the cost.
     start_scores_ : ndarray of shape (n_starts,)
-        Truncated distortion that each descent ended with, relative to the mean squared
-        cost; the lowest was kept.
+        Truncated distortion that each descent ended with, relative to the variance of
+        the costs; the lowest was kept.
     history_ : dict of str to ndarray
         "lam", "gw_dist", "score" and "change" of the plan in each step of the start
         that was kept, in scaled units.
@@ -226,7 +220,8 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
     converged_ : bool
         Whether these and the descent came to an end before their greatest number.
     scale_ : float
-        What the costs were divided by: their common root mean square.
+        What the costs were divided by: their common standard deviation. A constant that
+        is added to both costs changes nothing.
     penalty_ : str
         The penalty used.
     n_features_in_ : int
@@ -283,13 +278,13 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         "metric_params": [dict, None],
         "graph_cost": [StrOptions(set(GRAPH_COSTS))],
         "penalty": [StrOptions(set(PRICES))],
-        "lam": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "mad_factor": [Interval(Real, 0, None, closed="neither")],
+        "lam": [StrOptions({"auto"}), Interval(Real, 0, 1e300, closed="neither")],
+        "mad_factor": [Interval(Real, 0, 1e6, closed="neither")],
         "masks": [StrOptions({"both", *SIDES, "none"})],
         "init": [StrOptions(set(INITS)), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left"), None],
         "solver": [StrOptions({"auto", "cg", "sinkhorn"})],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "epsilon": [Interval(Real, 1e-6, 1e6, closed="both")],
         "anneal": [Interval(Real, 0, 1, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_polish": [Interval(Integral, 0, None, closed="left")],
@@ -367,7 +362,8 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         y : array of shape (n_targets, n_target_features) or as X for costs
             The target, of any number of rows and columns.
         source_weight : array of shape (n_samples,) or None, default=None
-            Mass of each row of X, divided by its sum; None means equal.
+            Mass of each row of X, divided by its sum; None means equal. Less than
+            1e-12 of all counts as none.
         target_weight : array of shape (n_targets,) or None, default=None
             Mass of each row of y.
 
@@ -391,184 +387,51 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         MaskCollapseWarning
             If less than a fifth of the pairs of a space is trusted.
         """
-        X, y = self._matrix_of(X, "source"), self._matrix_of(y, "target")
-        rows = check_spaces(self, X, y, accept_sparse=self.metric != "precomputed")
-        a = check_marginal(source_weight, _values(rows[0]), name="source_weight")
-        b = check_marginal(target_weight, _values(rows[1]), name="target_weight")
-        self._keep_names(y)
+        inputs = read_inputs(self, X, y, source_weight, target_weight)
         previous = getattr(self, "plan_", None) if self.warm_start else None
-        Cx, Cy = self._cost(rows[0], "source", a), self._cost(rows[1], "target", b)
-        self._rows, self._costs, self._weights = rows, (Cx, Cy), (a, b)
-        problem = self._problem(Cx, Cy, a, b)
-        plans = self._starts(problem, previous)
-        self._solve(problem, plans)
-        return self
-
-    def _matrix_of(self, space: Any, name: str) -> Any:
-        """Costs of a graph; everything else passes."""
-        if self.metric != "precomputed" or not is_graph(space):
-            return space
-        time = (self.metric_params or {}).get("time", 1.0)
-        return graph_cost_matrix(space, self.graph_cost, time=time, name=name)
-
-    def _metric(self) -> Metric:
-        """Metric between rows; those of a matrix of costs are its profiles."""
-        if self.metric == "precomputed":
-            return Metric("euclidean")
-        return Metric(self.metric, self.metric_params or {})
-
-    def _cost(self, rows: Array, name: str, weights: Array) -> Array:
-        C = rows if self.metric == "precomputed" else self._metric().within(rows)
-        C = check_cost_matrix(
-            C,
-            name=name,
-            parameter="metric",
-            symmetrize=self.symmetrize,
-            remedy="Pass (C + C.T) / 2, or symmetrize=True.",
-        )
-        if not np.isfinite(_mean_square(C, weights)):
-            raise ValueError(
-                f"The squared costs of the {name} overflow {dtype_name(C)}. Rescale "
-                "the rows, such as with StandardScaler, or pass float64."
-            )
-        return C
-
-    def _problem(self, Cx: Array, Cy: Array, a: Array, b: Array) -> Problem:
-        """Scaled spaces without the rows of no mass, in NumPy and float64."""
-        square = (_mean_square(Cx, a) + _mean_square(Cy, b)) / 2
-        self.scale_ = square**0.5 or 1.0
-        self.penalty_ = self.penalty
-        sides = []
-        for C, w in ((Cx, a), (Cy, b)):
-            w = np.asarray(to_host(w), dtype=np.float64)
-            kept = w > 0
-            C = np.asarray(to_host(C), dtype=np.float64)[np.ix_(kept, kept)]
-            sides.append((C / self.scale_, w[kept] / w[kept].sum()))
-        self._binary = [
-            name
-            for name, (C, _) in zip(SIDES, sides, strict=True)
-            if _is_binary(C) and self.masks != "none"
-        ]
-        if self._binary:
-            self.penalty_ = "hard"
-            warnings.warn(
-                f"The off-diagonal costs of the {' and of the '.join(self._binary)} "
-                "take at most two values, as those of an unweighted graph, where "
-                "masks hardly help. penalty='hard' and the Gromov-Wasserstein start "
-                "are used. Prefer weights, or graph_cost='shortest_path' or 'heat'.",
-                UserWarning,
-                stacklevel=5,
-            )
-        (Cx, a), (Cy, b) = sides
-        return Problem(Cx, Cy, a, b, self.penalty_, self.masks)
-
-    def _starts(self, problem: Problem, previous: Array | None) -> Any:
-        """Yield initial plans, made when they are asked for."""
-        shape = (problem.a.shape[0], problem.b.shape[0])
         rng = check_generator(self.random_state)
-        if previous is not None:
-            kept = self._kept(previous)
-            if kept.shape == shape and _is_plan(kept, problem):
-                return [kept]
-        if isinstance(self.init, str):
-            names = names_of(
-                self.init, shape[0] * shape[1], bool(self._binary), self.n_init
-            )
-            return starts(names, problem, rng)
-        plans = np.asarray(to_host(self.init), dtype=np.float64)
-        plans = plans[None] if plans.ndim == 2 else plans
-        whole = tuple(w.shape[0] for w in self._weights)
-        if plans.ndim != 3 or plans.shape[1:] != whole or not len(plans):
-            raise ValueError(
-                f"init must have the shape {whole} or (k, {whole[0]}, {whole[1]}), got "
-                f"{plans.shape if len(plans) > 1 else plans.shape[1:]}. Pass plans, or "
-                "the name of a start."
-            )
-        plans = np.stack([self._kept(plan) for plan in plans])
-        for plan in plans:
-            if not _is_plan(plan, problem):
-                raise ValueError(
-                    "init must hold plans: not negative, with rows and columns that "
-                    "sum to the weights. A start such as np.outer(a, b) is one."
-                )
-        more = 0 if self.n_init is None else max(0, self.n_init - len(plans))
-        first = list(plans[: self.n_init])
-        return (
-            plan
-            for group in (first, starts(["random"] * more, problem, rng))
-            for plan in group
-        )
-
-    def _kept(self, plan: Array) -> np.ndarray:
-        """Rows and columns of mass of a plan, in float64."""
-        plan = np.asarray(to_host(plan), dtype=np.float64)
-        kept = [np.asarray(to_host(w)) > 0 for w in self._weights]
-        if plan.shape != tuple(len(x) for x in kept):
-            return plan
-        return plan[np.ix_(*kept)]
-
-    def _solve(self, problem: Problem, plans: Any) -> None:
-        """Run all starts and set the fitted attributes, also when interrupted."""
-        home = self._costs[0]
-        settings, place = self._settings(problem, home)
-        fast = _moved(problem, place)
+        plans = read_starts(self, inputs, previous, rng)
+        settings, problem = read_settings(self, inputs)
+        step = settings.step(problem)
         descents: list[Descent] = []
-        rounds = 0
+        polished = None
         try:
-            search(fast, plans, settings, descents, estimator=self, n_jobs=self.n_jobs)
-            rounds = self.max_polish
+            search(
+                problem, plans, settings, descents, estimator=self, n_jobs=self.n_jobs
+            )
+            best = best_of(descents)
+            polished = polish(
+                problem, best.plan, best.lam, step, self.max_polish, self.tol
+            )
         finally:
-            # an interrupted search keeps the best it has, without a descent
             best = best_of(descents)
             if best.plan is not None:
-                found = polish(
-                    fast,
-                    best.plan,
-                    best.lam,
-                    settings.step(fast),
-                    max_iter=rounds,
-                    tol=self.tol,
-                )
-                self._scores = [x.score for x in descents if np.isfinite(x.score)]
-                self._publish(problem, best, *found, home)
+                # an interrupted fit keeps the best plan it has, as it is
+                found = polished or polish(problem, best.plan, best.lam, step, 0, 0.0)
+                self._keep_names(y)
+                scores = [descent.score for descent in descents]
+                self._scores: list[float] = [
+                    score for score in scores if np.isfinite(score)
+                ]
+                self._publish(inputs, settings, best, *found)
+                self.converged_ &= polished is not None
         self._warn()
-
-    def _settings(self, problem: Problem, home: Array) -> tuple[Settings, Array]:
-        """Numbers of a descent, and an array that lives where it shall compute."""
-        device = resolve_device(self.device)
-        place = to_device(home, device)
-        solver = self.solver
-        if solver == "auto":
-            entries = problem.a.shape[0] * problem.b.shape[0]
-            exact = device_kind(place) == "cpu" and entries <= AUTO_EXACT
-            solver = "cg" if exact else "sinkhorn"
-        if solver == "cg":
-            place = problem.Cx
-        elif self.dtype is not None:
-            xp = namespace_of(place)
-            place = xp.astype(place[:1, :1], getattr(xp, self.dtype))
-        settings = Settings(
-            solver,
-            self.epsilon,
-            None if self.lam == "auto" else self.lam / self.scale_**2,
-            self.mad_factor,
-            self.anneal,
-            self.tol,
-            self.max_iter,
-            self.verbose,
-        )
-        return settings, place
+        return self
 
     def _publish(
         self,
-        problem: Problem,
+        inputs: Inputs,
+        settings: Settings,
         best: Descent,
         plan: Array,
         curve: list[float],
         settled: bool,
-        home: Array,
     ) -> None:
         """Set the fitted attributes, in the precision and the library of X."""
+        problem, home = inputs.problem, inputs.costs[0]
+        self._rows, self._costs = inputs.rows, inputs.costs
+        self._weights = inputs.weights
+        self.scale_, self.penalty_ = inputs.scale, problem.penalty
         unit = self.scale_**2
         self.history_ = best.history
         self.n_iter_ = len(next(iter(best.history.values()), ()))
@@ -577,20 +440,21 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         self.objective_ = self._curve[-1]
         self._settled, self._polished = best.settled, settled
         self.converged_ = bool(best.settled and settled)
-        # the last word is in double precision, whatever the steps were in
+        # the last word is in double precision, marginals included
         plan = np.asarray(to_host(plan), dtype=np.float64)
+        if settings.solver != "cg":
+            plan = rounded(plan, problem.a, problem.b)
         final = State.of(problem, plan, best.lam)
         masked = final.masked(problem)
         self.gw_dist_ = final.distortion(problem) * unit
         gradient = masked_gw_grad(*masked, plan)
         self.srgw_dist_ = max(float(np.vdot(gradient, plan)) / 2, 0.0) * unit
-        kept = [np.flatnonzero(to_host(w) > 0) for w in self._weights]
         whole = np.zeros([w.shape[0] for w in self._weights])
-        whole[np.ix_(*kept)] = plan
+        whole[np.ix_(*inputs.kept)] = plan
         self.plan_ = to_like(whole, home)
         assignment = self._assignment(whole, problem)
         self.assignment_ = to_like(assignment, home, cast=False)
-        self._store_masks(masked, kept, home)
+        self._store_masks(masked, inputs.kept, home)
         if self.metric != "precomputed":
             self.aligned_ = self._aligned(whole, assignment, home)
 
@@ -620,7 +484,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         target = Y if array_kind(Y) == "scipy.sparse" else to_host(Y)
         return to_like(shares @ target, home)
 
-    def _store_masks(self, masked: Any, kept: list[np.ndarray], home: Array) -> None:
+    def _store_masks(self, masked: Any, kept: Any, home: Array) -> None:
         for name, moments, index, weights in zip(
             SIDES, masked, kept, self._weights, strict=True
         ):
@@ -633,29 +497,26 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
 
     def _warn(self) -> None:
         if not self._settled:
-            warnings.warn(
+            warn_user(
                 f"After max_iter={self.max_iter} steps lambda is at {self.lam_:.3g} "
                 "and not at its end. Raise max_iter, or lower anneal.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         elif not self._polished and self.max_polish > 0:
             fall = self._curve[-4] - self._curve[-1]
-            warnings.warn(
+            warn_user(
                 f"The objective still fell by {fall:.2g} in the last of max_polish="
                 f"{self.max_polish} rounds. Raise max_polish, or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         for name in SIDES:
             trust = self._mean_trust(name)
             if trust < COLLAPSE:
-                warnings.warn(
+                warn_user(
                     f"Only {trust:.0%} of the pairs of the {name} are trusted, and the "
                     "plan rests on them. Raise lam or mad_factor, or compare with "
                     "masks='none'.",
                     MaskCollapseWarning,
-                    stacklevel=5,
                 )
 
     def _mean_trust(self, side: str) -> float:
@@ -665,13 +526,13 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
     @property
     def objective_curve_(self) -> np.ndarray:
         """Objective at the start of the descent and after each of its steps."""
-        check_is_fitted(self)
+        check_is_fitted(self, "plan_")
         return np.array(self._curve)
 
     @property
     def start_scores_(self) -> np.ndarray:
         """Truncated distortion that each descent ended with."""
-        check_is_fitted(self)
+        check_is_fitted(self, "plan_")
         return np.array(self._scores)
 
     @available_if(_has_coordinates("target"))
@@ -695,7 +556,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
             If X does not fit the source.
         """
         X = self._check_rows(X, "transform")
-        return self._metric().nearest_mean(X, self._rows[0], self.aligned_)
+        return metric_of(self).nearest_mean(X, self._rows[0], self.aligned_)
 
     @available_if(_has_coordinates("source"))
     def inverse_transform(self, y):
@@ -716,8 +577,9 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         ValueError
             If y does not fit the target, or is nearest to a row without mass.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "plan_")
         X, Y = self._rows
+        self._check_names(y)
         rows = check_target_rows(self, y, Y, accept_sparse=True)
         xp = namespace_of(self.plan_)
         mass = xp.sum(self.plan_, axis=0)
@@ -728,7 +590,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
                 "Leave these rows out of fit."
             )
         images = (self.plan_ / mass).T @ X
-        return self._metric().nearest_mean(rows, Y, images)
+        return metric_of(self).nearest_mean(rows, Y, images)
 
     def predict(self, X):
         """Find the row of the target that matches.
@@ -751,11 +613,16 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         """
         X = self._check_rows(X, "predict")
         xp = namespace_of(self.assignment_)
-        return xp.take(self.assignment_, self._metric().nearest_first(X, self._rows[0]))
+        return xp.take(
+            self.assignment_, metric_of(self).nearest_first(X, self._rows[0])
+        )
 
     def _check_rows(self, X: Any, method: str) -> Array:
-        check_is_fitted(self)
-        X = self._matrix_of(X, "source")
+        check_is_fitted(self, "plan_")
+        if issparse(X) and self.metric == "precomputed" and self.graph_cost == "weight":
+            # some rows of a matrix, where fit has seen all of them
+            X = X.toarray()
+        X = matrix_of(self, X, "source")
         check_same_home(self, X, "plan_", method)
         sparse = self.metric != "precomputed"
         X = check_X(self, X, reset=False, accept_sparse=sparse, method=method)
@@ -778,17 +645,17 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         -------
         float
             At most 0. Minus the mean of :math:`(C^x_{ik} - C^y_{p(i) p(k)})^2`, with
-            p what :meth:`predict` returns, over the mean squared cost of both fitted
-            spaces. No mask enters, so that it compares any parameters.
+            p what :meth:`predict` returns, over the variance of the costs of both
+            fitted spaces. No mask enters, so that it compares any parameters.
 
         Raises
         ------
         ValueError
             If X does not fit the source.
         """
-        Cx, Cy = self._costs if hasattr(self, "_costs") else (None, None)
+        check_is_fitted(self, "plan_")
+        Cx, Cy = self._costs
         if self.metric == "precomputed":
-            check_is_fitted(self)
             index = sample_rows(self.assignment_)
             matching = namespace_of(index).take(self.assignment_, index)
             Cx = _submatrix(Cx, index)
@@ -797,9 +664,16 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
             index = sample_rows(rows)
             rows = _take(rows, index)
             matching = self.predict(rows)
-            Cx = self._metric().within(rows)
+            Cx = metric_of(self).within(rows)
         gap = (Cx - _submatrix(Cy, matching)) / self.scale_
-        return -float(namespace_of(gap).mean(gap * gap))
+        with np.errstate(over="ignore"):
+            score = -float(namespace_of(gap).mean(gap * gap))
+        if score == float("-inf"):
+            raise ValueError(
+                "The distances between these rows are too far from those seen in fit: "
+                "their squares overflow. Scale the rows as those in fit."
+            )
+        return score
 
     def masked_cost(self, side="source"):
         """Multiply the costs of a space by the trust in them.
@@ -840,8 +714,12 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         Raises
         ------
         ValueError
-            If the side is unknown.
+            If the side is unknown, or the threshold is not between 0 and 1.
         """
+        if not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+            raise ValueError(
+                f"threshold must be a number between 0 and 1, got {threshold!r}."
+            )
         score = 1 - np.asarray(to_host(self._mask(side)), dtype=np.float64)
         first, second = np.nonzero(np.triu(score >= threshold, 1))
         values = score[first, second]
@@ -852,7 +730,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         ]
 
     def _mask(self, side: str) -> Array:
-        check_is_fitted(self)
+        check_is_fitted(self, "plan_")
         if side not in SIDES:
             raise ValueError(f"side must be 'source' or 'target', got {side!r}.")
         return getattr(self, f"{side}_mask_")
@@ -875,7 +753,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         ImportError
             If matplotlib is not installed.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "plan_")
         return plots.plot_plan(to_host(self.plan_), to_host(self.assignment_), ax)
 
     def plot_masks(self, side="source", *, ax=None):
@@ -939,51 +817,6 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         tags.target_tags.required = True
         tags.array_api_support = True
         return tags
-
-
-def _values(rows: Array) -> Array:
-    """Array that tells where rows live; of a sparse matrix one of as many rows."""
-    if array_kind(rows) == "scipy.sparse":
-        return np.empty((rows.shape[0], 1), dtype=rows.dtype)
-    return rows
-
-
-def _mean_square(C: Array, weights: Array) -> float:
-    xp = namespace_of(C)
-    double = xp.astype(weights, xp.float64)
-    with np.errstate(over="ignore"):
-        return float(double @ (xp.astype(C, xp.float64) ** 2 @ double))
-
-
-def _is_binary(C: np.ndarray) -> bool:
-    """Whether off-diagonal costs take at most two values."""
-    if C.shape[0] < MIN_BINARY:
-        return False
-    values = C[~np.eye(C.shape[0], dtype=bool)]
-    lowest, highest = values.min(), values.max()
-    return bool(np.isin(values, (lowest, highest)).all())
-
-
-def _is_plan(plan: np.ndarray, problem: Problem) -> bool:
-    """Whether a matrix couples the weights."""
-    if plan.shape != (len(problem.a), len(problem.b)) or not plan.min() >= 0:
-        return False
-    errors = plan.sum(axis=1) - problem.a, plan.sum(axis=0) - problem.b
-    return all(np.abs(error).sum() <= START_TOL for error in errors)
-
-
-def _moved(problem: Problem, place: Array) -> Problem:
-    """Spaces in the library, on the device and in the dtype of an array."""
-    if place is problem.Cx:
-        return problem
-    return Problem(
-        to_like(problem.Cx, place),
-        to_like(problem.Cy, place),
-        to_like(problem.a, place),
-        to_like(problem.b, place),
-        problem.penalty,
-        problem.masks,
-    )
 
 
 def _take(rows: Array, index: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils import Bunch
 
-from skicml.transport._pairs import symmetric_table
+from skicml.transport._pairs import symmetric_table, with_seed
 from skicml.transport._srgw import SRGWMatcher
 
 
@@ -124,7 +124,7 @@ def pairwise_srgw(spaces, *, n_jobs=None, **params):
     >>> bool(D[0, 2] < 1e-12 < D[0, 1])
     True
     """
-    settings = {"metric": "precomputed", **params}
+    settings = with_seed({"metric": "precomputed", **params})
     return symmetric_table(
         list(spaces), partial(_cost, params=settings), diagonal=False, n_jobs=n_jobs
     )

@@ -20,7 +20,7 @@ from skicml_accel._types import Array
 #: need, which multiply them.
 BLUR = 0.1
 #: Error of the marginals at which Sinkhorn's iteration stops, before rounding.
-SINKHORN_TOL = {"float32": 1e-5, "float64": 1e-9}
+SINKHORN_TOL = {"float32": 1e-5, "float64": 1e-7}
 
 
 @dataclass(frozen=True)

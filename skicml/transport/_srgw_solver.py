@@ -1,6 +1,6 @@
 r"""Masks and a plan that are learnt together: annealed, then polished by descent.
 
-Costs are in units of their root mean square. Residuals, :math:`\lambda` and objectives
+Costs are in units of their standard deviation. Residuals, :math:`\lambda` and objectives
 are in squares of it. In the graduated phase the masks follow from *unmasked* residuals
 of both sides, so that no side takes the blame of the other, while :math:`\lambda` falls.
 The polish minimizes the objective over one block at a time and never increases it.
@@ -26,6 +26,8 @@ NORMAL_MAD = 1.4826
 FLOOR = 1e-4
 #: Distortions above this look alike to the comparison of starts.
 TRUNCATION = 0.05
+#: Where lambda counts as being at its end, which moves a little with each plan.
+ARRIVED = 1.001
 #: Steps at the final lambda after which the plan may as well go round in a circle.
 PATIENCE = 20
 
@@ -47,7 +49,7 @@ class Problem:
     Parameters
     ----------
     Cx, Cy : arrays of shapes (n, n) and (m, m)
-        Symmetric costs, in units of their root mean square.
+        Symmetric costs, centered, in units of their standard deviation.
     a, b : arrays of shapes (n,) and (m,)
         Masses, positive, each summing to one.
     penalty : str
@@ -229,10 +231,13 @@ def graduate(
         if change > 0:
             residuals = problem.residuals(plan, problem.whole)
         lowest = aim(residuals)
-        arrived = state.lam <= lowest
+        arrived = state.lam <= ARRIVED * lowest
         patience = state.patience - arrived
         settled = arrived and (change < tol or patience == 0)
-        current = state.lam if arrived else max(lowest, anneal * state.lam)
+        if arrived:
+            current = min(state.lam, lowest)
+        else:
+            current = max(anneal * state.lam, lowest)
         state = State(plan, residuals, current, change, settled, patience)
 
 
@@ -259,7 +264,6 @@ def polish(
     plan: Array,
     lam: float,
     step: Step,
-    *,
     max_iter: int,
     tol: float,
 ) -> tuple[Array, list[float], bool]:

@@ -24,6 +24,8 @@ LOWEST_LOG = -60.0
 #: Doublings of epsilon before a proximal step gives up.
 MAX_DOUBLINGS = 12
 SINKHORN_PASSES = 200
+#: Relative decrease of the function that ends the proximal steps.
+SETTLED = 1e-6
 
 Gradient = Callable[[Array], Array]
 
@@ -150,7 +152,7 @@ def proximal_sinkhorn(
             eps *= 2
         else:
             break
-        settled = value - lower <= 1e-9 * abs(value)
+        settled = value - lower <= SETTLED * abs(value)
         plan, G, value = trial, G_trial, lower
         if settled:
             break

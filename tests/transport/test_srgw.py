@@ -547,7 +547,9 @@ def test_bad_spaces_are_named():
         )
     with pytest.raises(ValueError, match="gives NaN or infinity for some rows"):
         SRGWMatcher(metric="correlation").fit(np.ones((5, 3)), Y)
-    with pytest.raises(ValueError, match="squared costs of the source overflow"):
+    with pytest.raises(
+        ValueError, match="squared costs overflow, of which the largest"
+    ):
         SRGWMatcher("sqeuclidean").fit(1e100 * X, Y)
     with pytest.raises(ValueError, match="rescale the columns"):
         SRGWMatcher().fit(1e200 * X, Y)
@@ -560,6 +562,195 @@ def test_bad_spaces_are_named():
         found.transform(X[:, :2])
     with pytest.raises(ValueError, match="y has 2 features, but SRGWMatcher is expect"):
         found.inverse_transform(Y[:, :2])
+
+
+def test_kinds_of_space_that_do_not_fit_are_named():
+    X, Y, _ = clouds(n=12, m=12)
+    C = cdist(X, X)
+    with pytest.raises(
+        TypeError, match=r"takes rows, but the target is a graph\. Use m"
+    ):
+        SRGWMatcher().fit(X, nx.path_graph(5))
+    with pytest.raises(
+        ValueError, match=r"Expected 2D array, got a sparse array of sh"
+    ):
+        SRGWMatcher("precomputed").fit(sparse.coo_array(np.arange(5.0)), C)
+    with pytest.raises(TypeError, match="y is a sparse matrix, but X is a torch array"):
+        SRGWMatcher().fit(torch.from_numpy(X), sparse.csr_array(Y))
+    with pytest.raises(ValueError, match="Complex data not supported: the source"):
+        SRGWMatcher("precomputed").fit(sparse.csr_array(C * 1j), C)
+    with pytest.raises(
+        ValueError, match="edge weights of the target graph must be num"
+    ):
+        SRGWMatcher("precomputed").fit(C, nx.Graph([(0, 1, {"weight": "a"}), (1, 2)]))
+    with pytest.raises(ValueError, match="leaves 1 row with mass, and 2 are the minim"):
+        SRGWMatcher("precomputed").fit(C, C, source_weight=np.eye(12)[3])
+    for params, message in [
+        ({"time": -1}, "time of the heat kernel must be a finite number from 0 on"),
+        ({"time": np.nan}, "time of the heat kernel must be a finite number"),
+        ({"time": "x"}, "time of the heat kernel must be a finite number"),
+        ({"tme": 1}, "takes only 'time', got {'tme': 1}"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SRGWMatcher("precomputed", graph_cost="heat", metric_params=params).fit(
+                nx.path_graph(4), nx.path_graph(4)
+            )
+    with pytest.raises(ValueError, match=r"metric='seuclidean' needs 'V' in metric_pa"):
+        SRGWMatcher("seuclidean").fit(X, Y)
+    with pytest.raises(ValueError, match="There are no spaces to compare"):
+        pairwise_srgw([])
+
+
+@pytest.mark.parametrize(
+    ("init", "message"),
+    [
+        (np.zeros((0, 12, 12)), r"got \(0, 12, 12\)"),
+        (np.full((12, 12), np.nan), "init contains NaN or infinity"),
+        (np.full((12, 12), 1j), "init must be a name or hold plans of numbers"),
+        ([[1.0], [1.0, 2.0]], "init must be a name or hold plans of numbers"),
+    ],
+)
+def test_starts_that_are_no_plans_are_named(init, message):
+    X, Y, _ = clouds(n=12, m=12)
+    with pytest.raises(ValueError, match=message):
+        SRGWMatcher(init=init).fit(X, Y)
+
+
+def test_parallel_edges_count_once_as_paths_and_together_as_weights():
+    graph = nx.MultiGraph([(0, 1, {"weight": 10}), (0, 1, {"weight": 1}), (1, 2)])
+    for cost, expected in (("shortest_path", 1), ("weight", 11)):
+        found = SRGWMatcher("precomputed", graph_cost=cost, init="tlb")
+        weight = found.fit(graph, graph).masked_cost()[0, 1]
+        assert weight == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("solver", ["cg", "sinkhorn"])
+@pytest.mark.parametrize("lam", [1e-299, 1e299])
+@pytest.mark.parametrize("penalty", ["quadratic", "geman", "hard"])
+@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e3, 1e140])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_price_or_unit_gives_nan(solver, lam, penalty, scale):
+    Cx, Cy, _, _, _ = corrupted(0, 0.2, n=12)
+    for dtype in (None, "float32"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            found = SRGWMatcher(
+                "precomputed",
+                lam=lam,
+                penalty=penalty,
+                solver=solver,
+                dtype=dtype,
+                init="tlb",
+                anneal=0.5,
+            ).fit(scale * Cx, scale * Cy)
+        for name in ("objective_", "lam_", "gw_dist_", "srgw_dist_", "plan_"):
+            assert np.isfinite(getattr(found, name)).all()
+        assert np.isfinite(found.objective_curve_).all()
+        assert np.isfinite(found.history_["lam"]).all()
+
+
+def test_a_constant_added_to_both_costs_changes_nothing():
+    Cx, Cy, truth, _, _ = corrupted(0, 0.2)
+    one = SRGWMatcher("precomputed").fit(Cx, Cy)
+    for constant in (-3.0, 1e3, 1e8):
+        other = SRGWMatcher("precomputed").fit(Cx + constant, Cy + constant)
+        np.testing.assert_array_equal(other.assignment_, one.assignment_)
+        # digits that the constant has taken are gone
+        atol = 1e-3 if constant == 1e8 else 1e-6
+        np.testing.assert_allclose(other.source_mask_, one.source_mask_, atol=atol)
+        assert other.gw_dist_ == pytest.approx(one.gw_dist_, rel=1e-5)
+    assert np.mean(one.assignment_ == truth) >= 0.9
+
+
+@pytest.mark.parametrize("least", [1e-163, 1e-20, 1e-9])
+@pytest.mark.parametrize("solver", ["cg", "sinkhorn"])
+def test_tiny_masses_are_no_trouble(solver, least):
+    X, Y, _ = clouds(n=20, m=15)
+    a = np.r_[np.ones(19), least]
+    for dtype in (np.float32, np.float64):
+        found = SRGWMatcher(solver=solver, init="tlb").fit(
+            X.astype(dtype), Y.astype(dtype), source_weight=a / a.sum()
+        )
+        assert np.isfinite([found.gw_dist_, found.lam_, found.objective_]).all()
+        error = np.abs(found.plan_.sum(axis=1) - a / a.sum()).sum()
+        assert error <= 1e-10 if dtype == np.float64 else error <= 1e-6
+
+
+def test_entropic_steps_in_single_precision_leave_exact_marginals():
+    X, Y, _ = clouds(n=20, m=15)
+    found = SRGWMatcher(solver="sinkhorn", dtype="float32", init="tlb").fit(X, Y)
+    assert np.abs(found.plan_.sum(axis=1) - 1 / 20).sum() <= 1e-12
+    assert np.abs(found.plan_.sum(axis=0) - 1 / 15).sum() <= 1e-12
+
+
+def test_a_failed_fit_leaves_what_was_there():
+    X, Y, _ = clouds(n=12, m=12)
+    found = SRGWMatcher(init=np.ones((3, 3)))
+    with pytest.raises(ValueError, match="init must have the shape"):
+        found.fit(X, Y)
+    for call in (found.predict, found.transform, found.score):
+        with pytest.raises(NotFittedError):
+            call(X)
+    found.set_params(init="tlb").fit(X, Y)
+    images = found.transform(X)
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        found.fit(X[:7], Y[:5], source_weight=np.zeros(7))
+    np.testing.assert_array_equal(found.transform(X), images)
+    assert np.isfinite(found.score(X))
+
+
+def test_an_interrupted_polish_keeps_the_search(monkeypatch):
+    Cx, Cy, _, _, _ = corrupted(0, 0.2)
+    from skicml.transport import _srgw
+
+    polish = _srgw.polish
+
+    def interrupted(problem, plan, lam, step, max_iter, tol):
+        if max_iter:
+            raise KeyboardInterrupt
+        return polish(problem, plan, lam, step, max_iter, tol)
+
+    monkeypatch.setattr(_srgw, "polish", interrupted)
+    found = SRGWMatcher("precomputed")
+    with pytest.raises(KeyboardInterrupt):
+        found.fit(Cx, Cy)
+    assert not found.converged_
+    assert np.isfinite(found.objective_)
+    assert len(found.start_scores_) >= 2
+
+
+def test_rows_of_a_sparse_matrix_are_predicted():
+    Cx, Cy, _, _, _ = corrupted(0, 0.1)
+    found = SRGWMatcher("precomputed", init="tlb").fit(Cx, Cy)
+    np.testing.assert_array_equal(
+        found.predict(sparse.csr_array(Cx)[:3]), found.assignment_[:3]
+    )
+
+
+def test_columns_of_the_target_keep_their_order():
+    X, Y, _ = clouds(n=12, m=12)
+    frame = pd.DataFrame(Y, columns=list("uvw"))
+    found = SRGWMatcher(init="tlb").fit(X, frame)
+    with pytest.raises(ValueError, match=r"y has the columns \['w', 'v', 'u'\]"):
+        found.inverse_transform(frame[["w", "v", "u"]])
+    # numbers are no names, as in scikit-learn
+    found.fit(X, pd.DataFrame(Y))
+    assert found.get_feature_names_out()[0] == "srgwmatcher0"
+
+
+def test_scores_that_overflow_are_refused():
+    X, Y, _ = clouds(n=12, m=12)
+    found = SRGWMatcher(init="tlb").fit(X, Y)
+    with pytest.raises(ValueError, match="their squares overflow"):
+        found.score(1e153 * X)
+
+
+def test_warnings_name_the_line_of_the_user():
+    Cx, Cy, _, _, _ = corrupted(0, 0.1)
+    pipeline = make_pipeline("passthrough", SRGWMatcher("precomputed", max_iter=2))
+    with pytest.warns(ConvergenceWarning) as caught:
+        pipeline.fit(Cx, Cy)
+    assert caught[0].filename == __file__
 
 
 def test_degenerate_spaces_have_a_plan():
