@@ -136,5 +136,78 @@ def time_fits() -> dict[str, Any]:
     return results
 
 
+def check_masks() -> dict[str, Any]:
+    """Compare masks and masked products with the reference on the host."""
+    from skicml_accel.transport import mask_update, masked_gw_grad, pair_residual
+
+    results = {}
+    for n, penalty in itertools.product((100, 1531), ("quadratic", "geman", "hard")):
+        rng = np.random.default_rng(0)
+        C = rng.random((n, n))
+        C, plan = C + C.T, rng.random((n, n)) / n**2
+        host = [torch.from_numpy(x) for x in (C**2, C, plan, np.full(n, 1 / n))]
+        found, expected = [], []
+        for R, cost, T, a, out in (
+            (*(x.cuda() for x in host), found),
+            (*host, expected),
+        ):
+            moments = mask_update(R, cost, lam=1.5, penalty=penalty)
+            out += [
+                moments,
+                masked_gw_grad(moments, moments, T),
+                pair_residual(moments, T, cost, a),
+            ]
+        errors = [
+            float((x.cpu() - y).abs().amax() / y.abs().amax())
+            for x, y in zip(found, expected, strict=True)
+        ]
+        chosen = mask_update.explain(found[0][0], found[0][0], lam=1.0)
+        results[f"{n} {penalty}"] = {
+            "relative_errors": errors,
+            "chosen": chosen,
+            "passed": max(errors) < 1e-10 and chosen["triton"] == "chosen",
+        }
+    return {"passed": all(r["passed"] for r in results.values()), "cases": results}
+
+
+def time_matcher() -> dict[str, Any]:
+    """Time the first steps of SRGWMatcher on both sides, with entropic transport."""
+    from skicml import SRGWMatcher
+
+    results = {}
+    for n in (500, 2000):
+        X, Y = sheet(n)
+        row: dict[str, Any] = {}
+        for where in ("cpu", "cuda"):
+            matcher = SRGWMatcher(
+                solver="sinkhorn",
+                init="tlb",
+                anneal=0.75,
+                max_iter=4,
+                max_polish=0,
+                dtype="float32",
+                device=where,
+            )
+            start = time.perf_counter()
+            matcher.fit(X, Y)
+            row[f"{where}_s"] = round(time.perf_counter() - start, 2)
+            row[f"{where}_gw"] = matcher.gw_dist_
+        row["passed"] = row["cpu_s"] >= 5 * row["cuda_s"] or n < 2000
+        results[str(n)] = row
+        say(f"matcher n={n}: {row}")
+    return {"passed": all(r["passed"] for r in results.values()), **results}
+
+
 if __name__ == "__main__":
-    sys.exit(run_stages((check_passes, check_fit, time_passes, time_fits)))
+    sys.exit(
+        run_stages(
+            (
+                check_passes,
+                check_masks,
+                check_fit,
+                time_passes,
+                time_fits,
+                time_matcher,
+            )
+        )
+    )
