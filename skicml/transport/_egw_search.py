@@ -26,6 +26,10 @@ from skicml_accel._types import Array
 #: are the same one.
 SAME_MINIMUM = 0.05
 
+#: Factor of ``tol`` for the fine problem of two scales. It begins near its solution:
+#: what remains is drift along flat valleys of the objective, of less than a percent.
+FINE_SLACK = 10.0
+
 
 @dataclass
 class Descent:
@@ -55,10 +59,12 @@ def follow(
     potentials: tuple[Array, Array] | None = None,
     eps: float | None = None,
     eps_start: float | None = None,
+    slack: float = 1.0,
 ) -> None:
     """Descend with the settings of an estimator; ``descent`` holds what was reached.
 
-    It does so at any time, so that an interruption loses one iteration at most.
+    It does so at any time, so that an interruption loses one iteration at most. The
+    tolerance of the estimator is multiplied by ``slack``.
     """
     eps = estimator.epsilon if eps is None else eps
     if estimator.anneal and eps_start is None:
@@ -87,7 +93,9 @@ def follow(
                 n_sinkhorn=state.n_sinkhorn,
             )
             descent.state = state
-            descent.settled = settled(previous, state, spaces, eps, estimator.tol)
+            descent.settled = settled(
+                previous, state, spaces, eps, slack * estimator.tol
+            )
             if descent.settled:
                 break
             previous = state
@@ -143,6 +151,7 @@ def search(
         start.gamma,
         potentials=(p, q),
         eps_start=start.eps,
+        slack=FINE_SLACK,
     )
 
 

@@ -144,7 +144,8 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     max_iter : int, default=100
         Greatest number of outer iterations.
     tol : float, default=1e-4
-        Relative change of the objective at which they stop.
+        Relative change of the objective at which they stop; "multiscale" stops at ten
+        times as much when it refines a coarse solution.
     sinkhorn_tol : float, default=1e-3
         Error of the marginals, as a sum of absolute values, at which the inner
         iteration stops. Row sums are exact at any time.
