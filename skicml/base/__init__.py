@@ -12,7 +12,7 @@ from skicml.base._display import check_axes
 from skicml.base._estimator import SkicmlEstimator, validated_fit
 from skicml.base._iterate import Step, iterate
 from skicml.base._optional import optional_import
-from skicml.base._progress import Progress
+from skicml.base._progress import Progress, audible
 from skicml.base._random import RANDOM_STATE, check_generator
 from skicml.base._validation import check_same_home, check_weights, check_X, check_X_y
 from skicml.base._warn import warn_user
@@ -22,6 +22,7 @@ __all__ = [
     "Progress",
     "SkicmlEstimator",
     "Step",
+    "audible",
     "check_X",
     "check_X_y",
     "check_axes",

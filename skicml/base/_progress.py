@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
+
+logger = logging.getLogger("skicml")
 
 
 class Progress:
@@ -86,3 +91,33 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+@contextlib.contextmanager
+def audible(enabled: bool) -> Iterator[None]:
+    """Show the lines of the logger ``skicml`` on the standard error stream.
+
+    Parameters
+    ----------
+    enabled : bool
+        Usually ``verbose >= 1``. Nothing is added where the user has set up logging.
+
+    Examples
+    --------
+    >>> import logging
+    >>> from skicml.base import audible
+    >>> with audible(False):
+    ...     logging.getLogger("skicml").info("nobody hears this")
+    """
+    if not enabled or (logger.isEnabledFor(logging.INFO) and logger.hasHandlers()):
+        yield
+        return
+    handler = logging.StreamHandler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

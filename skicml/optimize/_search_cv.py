@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from copy import deepcopy
 from numbers import Integral
@@ -18,7 +16,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags
 
-from skicml.base import RANDOM_STATE, Progress, SkicmlEstimator
+from skicml.base import RANDOM_STATE, Progress, SkicmlEstimator, audible
 from skicml.base._sklearn_compat import Interval
 from skicml.optimize._convergence_display import ConvergenceDisplay
 from skicml.optimize._space import Space
@@ -307,7 +305,7 @@ class TuRBOENNSearchCV(SkicmlEstimator, BaseSearchCV):
         bar = Progress(self.n_iter, "searching", enabled=trials.verbose == 1)
         stopped = False
         try:
-            with bar, _audible(enabled=trials.verbose >= 2):
+            with bar, audible(enabled=trials.verbose >= 2):
                 while not stopped and len(trials.params) < self.n_iter:
                     n = min(self.batch_size, self.n_iter - len(trials.params))
                     batch = trials.propose(optimizer, n)
@@ -566,20 +564,3 @@ class _FixedSplits:
         if self._splits is None:
             self._splits = list(self._splitter.split(X, y, **params))
         return self._splits
-
-
-@contextlib.contextmanager
-def _audible(enabled: bool) -> Iterator[None]:
-    """Show the logger's lines on standard error unless the user has set it up."""
-    if not enabled or (logger.isEnabledFor(logging.INFO) and logger.hasHandlers()):
-        yield
-        return
-    handler = logging.StreamHandler()
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

@@ -40,6 +40,7 @@ from skicml.transport._egw_search import Descent, best_of, distinct, search
 from skicml.transport._egw_solver import Spaces, State, polished, spaces_of
 from skicml.transport._lift import LARGEST_MATRIX, Lift, lift
 from skicml.transport._lifted_plan import LiftedPlan
+from skicml.transport._outlook import say_lifted
 from skicml.transport._starts import INITS, of_matching, random, starts
 from skicml_accel._namespaces import dtype_name, namespace_of
 from skicml_accel._types import Array
@@ -167,7 +168,8 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     warm_start : bool, default=False
         Start from the gamma of the previous fit, if it has the right shape.
     verbose : int, default=0
-        From 1 on a progress bar is shown on the standard error stream.
+        From 1 on the memory and time to expect, and a progress bar, are shown on the
+        standard error stream.
 
     Attributes
     ----------
@@ -445,6 +447,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
             first: Any = [to_like(previous, fast.U)]
         else:
             first = starts(self.init, fast, self.n_init, rng)
+        say_lifted(fast, self._solver, self.epsilon, self.verbose)
         descents: list[Descent] = []
         on_two_scales = rng if self._solver == "multiscale" else None
         finished = False

@@ -33,6 +33,7 @@ from skicml.transport._clouds import (
     sample_rows,
 )
 from skicml.transport._graphs import GRAPH_COSTS
+from skicml.transport._outlook import say_masked
 from skicml.transport._srgw_input import (
     SIDES,
     Inputs,
@@ -178,7 +179,8 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
     warm_start : bool, default=False
         Start from the plan of the previous fit alone, if it has the right shape.
     verbose : int, default=0
-        From 1 on a progress bar is shown on the standard error stream.
+        From 1 on the memory and time to expect, and a progress bar, are shown on the
+        standard error stream.
 
     Attributes
     ----------
@@ -392,6 +394,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         rng = check_generator(self.random_state)
         plans = read_starts(self, inputs, previous, rng)
         settings, problem = read_settings(self, inputs)
+        say_masked(problem, settings.solver, self.max_iter, self.verbose)
         step = settings.step(problem)
         descents: list[Descent] = []
         polished = None

@@ -487,7 +487,9 @@ def test_progress_is_shown_when_asked_for(monkeypatch, verbose):
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     quiet(verbose=verbose).fit(X, Y)
-    assert bool(stream.getvalue()) == bool(verbose)
+    text = stream.getvalue()
+    assert bool(text) == bool(verbose)
+    assert not verbose or "LiftedGWAligner: 60 x 50 rows, solver" in text
 
 
 def test_settings_that_do_not_fit_warn():

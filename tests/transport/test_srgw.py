@@ -445,7 +445,9 @@ def test_progress_is_shown_when_asked_for(monkeypatch, verbose):
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     SRGWMatcher(verbose=verbose, init="product").fit(X, Y)
-    assert bool(stream.getvalue()) == bool(verbose)
+    text = stream.getvalue()
+    assert bool(text) == bool(verbose)
+    assert not verbose or "SRGWMatcher: 12 x 12 rows, solver" in text
 
 
 def test_pictures_show_what_they_say():
