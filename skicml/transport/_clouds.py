@@ -286,6 +286,18 @@ def sample_rows(rows: Array) -> Array:
     return to_like(index, rows, cast=False)
 
 
+def take_rows(rows: Array, index: Array) -> Array:
+    """Rows (k, d) of a table (n, d), dense or sparse, by their indices (k,)."""
+    if array_kind(rows) == "scipy.sparse":
+        return rows[index]
+    return namespace_of(rows).take(rows, index, axis=0)
+
+
+def as_values(rows: Array) -> Array:
+    """Dense table of rows that are averaged; sparse ones are filled up."""
+    return rows.toarray() if array_kind(rows) == "scipy.sparse" else rows
+
+
 def check_cost_matrix(
     cost: Array,
     *,

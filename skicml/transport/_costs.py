@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+
 from skicml.base import to_like
 from skicml_accel._chunks import row_chunks
-from skicml_accel._namespaces import dtype_name, namespace_of
+from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
 from skicml_accel._types import Array
 from skicml_accel.transport import cost_block, cost_block_matvec
 
@@ -50,6 +53,8 @@ class Cost:
 
     def block(self, X: Array, Y: Array) -> Array:
         """Costs between all rows of X (n, d) and of Y (m, d), (n, m)."""
+        if array_kind(X) == "scipy.sparse":
+            return self._sparse_block(X, Y)
         if self.function is None:
             return cost_block(X, Y, cost=self.name, parameter=self.parameter)
         block = to_like(self.function(X, Y), X)
@@ -70,11 +75,11 @@ class Cost:
         self, X: Array, Y: Array, V: Array, weights: Array | None = None
     ) -> tuple[Array, Array | None]:
         """Costs (n, m) times V (m, k), and squared costs times weights (m,)."""
-        if self.function is None:
+        if self.function is None and array_kind(X) != "scipy.sparse":
             return cost_block_matvec(
                 X, Y, V, cost=self.name, parameter=self.parameter, weights=weights
             )
-        xp = namespace_of(X)
+        xp = namespace_of(V)
         products, squares = [], []
         for rows in row_chunks(X.shape[0], 24 * Y.shape[0], None):
             block = self.block(X[rows, :], Y)
@@ -82,6 +87,25 @@ class Cost:
             if weights is not None:
                 squares.append((block * block) @ weights)
         return xp.concat(products), None if weights is None else xp.concat(squares)
+
+    def _sparse_block(self, X: Any, Y: Any) -> np.ndarray:
+        """Costs of sparse rows, by the expansion that their products allow."""
+        if self.name == "cityblock":
+            return manhattan_distances(X, Y).astype(X.dtype, copy=False)
+        squared = euclidean_distances(X, Y, squared=True)
+        # equal rows shall cost nothing, which the expansion leaves to rounding
+        size = np.maximum.outer(*(_squared_norms(rows) for rows in (X, Y)))
+        squared[squared <= 8 * np.finfo(X.dtype).eps * size] = 0
+        if self.name == "sqeuclidean":
+            return squared
+        if self.name == "gaussian":
+            return -2 * np.expm1(squared * (-0.5 / self.parameter**2))
+        power = 1.0 if self.name == "euclidean" else self.parameter
+        return squared ** (power / 2)
+
+
+def _squared_norms(rows: Any) -> np.ndarray:
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
 
 
 def parse_costs(cost: Any, params: Any) -> tuple[Cost, Cost]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from skicml.base._sklearn_compat import widest_float
 from skicml.transport._costs import Cost
-from skicml_accel._namespaces import dtype_name, namespace_of
+from skicml_accel._namespaces import array_kind, dtype_name, namespace_of
 from skicml_accel._types import Array
 
 #: Passes of the subspace iteration before the last one, and columns beyond those
@@ -83,8 +83,8 @@ class Lift:
 
         The same formula as for the rows of the space itself.
         """
-        xp = namespace_of(X)
-        if self.cost.name == "sqeuclidean":
+        xp = namespace_of(self.weights)
+        if _is_linear(self.cost, X):
             centered = X - self.shift
             U = centered @ self.to_axes
             diagonal = xp.sum(centered * centered, axis=1)
@@ -111,7 +111,7 @@ class Lift:
     @property
     def explained(self) -> float:
         """Share of the mean squared distance to the center on the axes kept."""
-        xp = namespace_of(self.rows)
+        xp = namespace_of(self.weights)
         kept = float(xp.sum(self.eigenvalues * self.signs))
         return 1.0 if self.spread <= 0 else min(1.0, kept / self.spread)
 
@@ -150,13 +150,25 @@ def lift(
     Lift
         At most ``n_components`` axes, fewer if the others carry nothing.
     """
-    if cost.name == "sqeuclidean":
+    if _is_linear(cost, X):
         found = _principal_axes(cost, X, a, n_components)
     elif n_components is None or _is_small(X.shape[0], n_components):
         found = _all_axes(cost, X, a, n_components)
     else:
         found = _leading_axes(cost, X, a, n_components, dtype, rng)
     return found if diagonal == "exact" else _truncated(found)
+
+
+def _is_linear(cost: Cost, X: Array) -> bool:
+    """Whether rows are their own lift, which sparse ones do not stay when centered."""
+    return cost.name == "sqeuclidean" and array_kind(X) != "scipy.sparse"
+
+
+def _cast(X: Array, dtype: Any) -> Array:
+    """Cast rows, dense or sparse."""
+    if array_kind(X) == "scipy.sparse":
+        return X.astype(dtype, copy=False)
+    return namespace_of(X).astype(X, dtype)
 
 
 def _is_small(n: int, n_components: int) -> bool:
@@ -202,9 +214,9 @@ def _all_axes(cost: Cost, X: Array, a: Array, n_components: int | None) -> Lift:
     In double precision where there is any: that of the rows would leave it to rounding
     whether an axis without extent is one.
     """
-    xp, dtype = namespace_of(X), X.dtype
-    wide = widest_float(xp, getattr(X, "device", None))
-    rows, weights, X, a = X, a, xp.astype(X, wide), xp.astype(a, wide)
+    xp, dtype = namespace_of(a), X.dtype
+    wide = widest_float(xp, getattr(a, "device", None))
+    rows, weights, X, a = X, a, _cast(X, wide), xp.astype(a, wide)
     C = X if cost.name == "precomputed" else cost.block(X, X)
     root = xp.sqrt(a)
     row_mean = C @ a
@@ -233,15 +245,15 @@ def _leading_axes(
     rng: np.random.Generator | None,
 ) -> Lift:
     """Randomized subspace iteration; the matrix of costs is never stored."""
-    xp = namespace_of(X)
+    xp = namespace_of(a)
     rng = np.random.default_rng(0) if rng is None else rng
     n = X.shape[0]
     size = min(n, n_components + SPARE)
     start = rng.standard_normal((n, size))
     fast = getattr(xp, dtype) if dtype_name(X) == "float64" else X.dtype
-    rows, weights = xp.astype(X, fast), xp.astype(a, fast)
+    rows, weights = _cast(X, fast), xp.astype(a, fast)
     root = xp.sqrt(weights)[:, None]
-    Q = xp.asarray(start, dtype=fast, device=X.device)
+    Q = xp.asarray(start, dtype=fast, device=a.device)
     for _ in range(PASSES):
         Q = xp.linalg.qr(root * Q, mode="reduced")[0]
         V = root * Q
@@ -307,7 +319,7 @@ def _nystrom(
 ) -> Lift:
     """Coordinates k(x, .) W with the columns of W made to sum to zero."""
     spread = float(a @ row_mean) / 2
-    total = namespace_of(X).sum(W, axis=0)
+    total = namespace_of(a).sum(W, axis=0)
     # W' 1 = 0 leaves of the centered kernel -c/2 and a constant
     W = W - a[:, None] * total
     CW = CW - row_mean[:, None] * total

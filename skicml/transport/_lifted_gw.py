@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
@@ -29,11 +30,13 @@ from skicml.base._sklearn_compat import Interval, StrOptions
 from skicml.transport._clouds import (
     NOT_GIVEN,
     IntoTargetMixin,
+    as_values,
     check_cost_matrix,
     check_marginal,
     check_spaces,
     check_target_rows,
     sample_rows,
+    take_rows,
 )
 from skicml.transport._costs import FORMULAS, Cost, parse_costs
 from skicml.transport._egw_search import Descent, best_of, distinct, search
@@ -190,7 +193,8 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     explained_x_, explained_y_ : float
         Share of the mean squared distance to the center on the axes kept.
     aligned_ : array of shape (n_samples, n_target_features)
-        Mean image of each fitted row under the plan; not for a precomputed target.
+        Mean image of each fitted row under the plan; not for a precomputed or sparse
+        target.
     matching_ : int64 array of shape (n_samples,)
         Row of Y with the largest entry of the plan.
     gw_ : float
@@ -341,7 +345,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         ----------
         X : array of shape (n_samples, n_features) or (n_samples, n_samples)
             The source: rows, or the matrix of a precomputed cost. NumPy, pandas, torch
-            or CuPy.
+            or CuPy; for the cost formulas also a SciPy matrix.
         y : array of shape (n_targets, n_target_features) or (n_targets, n_targets)
             The target, of any number of rows and columns.
         source_weight : array of shape (n_samples,) or None, default=None
@@ -367,7 +371,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         ConvergenceWarning
             If an iteration ended before its tolerance; names the parameter to raise.
         """
-        X, Y = check_spaces(self, X, y)
+        X, Y = check_spaces(self, X, y, accept_sparse=self._takes_sparse)
         a = check_marginal(source_weight, X, name="source_weight")
         b = check_marginal(target_weight, Y, name="target_weight")
         self._keep_names(y)
@@ -520,9 +524,11 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         self.minima_ = self._minima(descents, spaces, home)
         matching = plan.argmax(source.embedding, source.diagonal)
         aligned = None
-        if target.cost.name != "precomputed":
+        if not (target.cost.name == "precomputed" or issparse(target.rows)):
             aligned = plan.means(source.embedding, source.diagonal, target.rows)
-        self._plan = plan.map_arrays(lambda x: to_like(x, home, cast=False))
+        self._plan = plan.map_arrays(
+            lambda x: x if issparse(x) else to_like(x, home, cast=False)
+        )
         self.matching_ = to_like(matching, home, cast=False)
         if aligned is not None:
             self.aligned_ = to_like(aligned, home, cast=False)
@@ -652,7 +658,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
             If X does not fit the source.
         """
         U, s = self._embed(X, "transform")
-        return self._plan.means(U, s, self._plan.target.rows)
+        return self._plan.means(U, s, as_values(self._plan.target.rows))
 
     @available_if(_has_coordinates("source"))
     def inverse_transform(self, y):
@@ -676,9 +682,9 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         check_is_fitted(self)
         target = self._plan.target
         self._check_names(y)
-        Y = check_target_rows(self, y, target.rows)
+        Y = check_target_rows(self, y, target.rows, accept_sparse=self._takes_sparse)
         W, t = target.embed(Y)
-        return self._plan.reverse_means(W, t, self._plan.source.rows)
+        return self._plan.reverse_means(W, t, as_values(self._plan.source.rows))
 
     def predict(self, X):
         """Find the row of the target that matches best.
@@ -704,10 +710,21 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
     def _embed(self, X: Any, method: str) -> tuple[Array, Array]:
         check_is_fitted(self)
         check_same_home(self, X, "embedding_x_", method)
-        X = check_X(self, X, reset=False, method=method)
-        xp = namespace_of(X)
-        X = xp.astype(X, self._plan.p.dtype)
+        X = self._check_rows(X, method)
         return self._plan.source.embed(X)
+
+    def _check_rows(self, X: Any, method: str) -> Array:
+        sparse = self._takes_sparse
+        X = check_X(self, X, reset=False, accept_sparse=sparse, method=method)
+        if issparse(X):
+            return X.astype(self._plan.p.dtype, copy=False)
+        return namespace_of(X).astype(X, self._plan.p.dtype)
+
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether both costs are formulas, which products of sparse rows give."""
+        costs = self.cost if isinstance(self.cost, tuple) else (self.cost,)
+        return all(isinstance(cost, str) and cost in FORMULAS for cost in costs)
 
     def score(self, X, y=None):
         """Negative mean distortion of the distances between matched rows.
@@ -738,17 +755,17 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
             rows, matching = None, self.matching_
         else:
             check_same_home(self, X, "embedding_x_", "score")
-            rows = check_X(self, X, reset=False, method="score")
+            rows = self._check_rows(X, "score")
         xp = namespace_of(self._plan.p)
         index = sample_rows(matching if rows is None else rows)
         if rows is None:
             matching = xp.take(matching, index)
             Cx = xp.take(xp.take(source.rows, index, axis=0), index, axis=1)
         else:
-            rows = xp.take(rows, index, axis=0)
+            rows = take_rows(rows, index)
             matching = self.predict(rows)
             Cx = source.cost.block(rows, rows)
-        Y = xp.take(target.rows, matching, axis=0)
+        Y = take_rows(target.rows, matching)
         if target.cost.name == "precomputed":
             Cy = xp.take(Y, matching, axis=1)
         else:
@@ -831,6 +848,7 @@ class LiftedGWAligner(IntoTargetMixin, SkicmlEstimator):
         tags = super().__sklearn_tags__()
         cost = self.cost[0] if isinstance(self.cost, tuple) else self.cost
         tags.input_tags.pairwise = isinstance(cost, str) and cost == "precomputed"
+        tags.input_tags.sparse = bool(self._takes_sparse)
         tags.target_tags.required = True
         tags.array_api_support = True
         return tags

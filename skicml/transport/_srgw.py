@@ -31,6 +31,7 @@ from skicml.transport._clouds import (
     IntoTargetMixin,
     check_target_rows,
     sample_rows,
+    take_rows,
 )
 from skicml.transport._graphs import GRAPH_COSTS
 from skicml.transport._outlook import say_masked
@@ -665,7 +666,7 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         else:
             rows = self._check_rows(X, "score")
             index = sample_rows(rows)
-            rows = _take(rows, index)
+            rows = take_rows(rows, index)
             matching = self.predict(rows)
             Cx = metric_of(self).within(rows)
         gap = (Cx - _submatrix(Cy, matching)) / self.scale_
@@ -820,12 +821,6 @@ class SRGWMatcher(IntoTargetMixin, SkicmlEstimator):
         tags.target_tags.required = True
         tags.array_api_support = True
         return tags
-
-
-def _take(rows: Array, index: Array) -> Array:
-    if array_kind(rows) == "scipy.sparse":
-        return rows[index]
-    return namespace_of(rows).take(rows, index, axis=0)
 
 
 def _submatrix(C: Array, index: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -617,6 +618,37 @@ def test_precomputed_targets_have_no_coordinates():
     assert found.__sklearn_tags__().input_tags.pairwise
     mixed = LiftedGWAligner(("precomputed", "euclidean")).fit(cdist(X, X), Y)
     assert mixed.transform(cdist(X, X)).shape == (60, 2)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("cost", ["sqeuclidean", "euclidean", "gaussian", "cityblock"])
+def test_sparse_rows_are_as_dense_ones(cost, solver):
+    rng = np.random.default_rng(0)
+    X = sparse.random(60, 12, 0.3, "csr", random_state=0, data_rvs=rng.standard_normal)
+    X[7] = X[3]
+    Y = X[rng.permutation(60)]
+    found, dense = quiet(cost=cost, solver=solver), quiet(cost=cost, solver=solver)
+    found.fit(X, Y)
+    dense.fit(X.toarray(), Y.toarray())
+    assert found.gw_ == pytest.approx(dense.gw_, rel=2e-2, abs=1e-6)
+    assert np.mean(found.matching_ == dense.matching_) >= 0.95
+    assert not hasattr(found, "aligned_")
+    tolerance = {"atol": 0.05 * abs(X).max()}
+    np.testing.assert_allclose(
+        found.transform(X), dense.transform(X.toarray()), **tolerance
+    )
+    np.testing.assert_allclose(
+        found.inverse_transform(Y), dense.inverse_transform(Y.toarray()), **tolerance
+    )
+    assert found.score(X) == pytest.approx(dense.score(X.toarray()), abs=1e-3)
+    np.testing.assert_array_equal(found.predict(X)[:5], found.matching_[:5])
+
+
+def test_sparse_rows_need_a_formula():
+    X = sparse.random(20, 20, 0.3, "csr", random_state=0)
+    for cost in ("precomputed", lambda U, V: cdist(U, V)):
+        with pytest.raises(TypeError, match="Sparse data was passed for X"):
+            LiftedGWAligner(cost).fit(X, X)
 
 
 @pytest.mark.gpu
